@@ -1,0 +1,90 @@
+//! The one door to shared state: lock these keys, read them, decide, publish
+//! the decision whole, unlock.
+
+use crate::error::Result;
+
+pub mod files;
+
+/// Which table a key belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Table {
+    /// Work leases; a key is 64 lower-case hex digits.
+    Work,
+    /// Target leases; a key is 64 lower-case hex digits.
+    Target,
+    /// Coverage shards; a key is the shard's number in decimal digits.
+    Coverage,
+}
+
+/// What a key holds: its bytes, nothing, or why it could not be read.
+pub type Read = Result<Option<Vec<u8>>>;
+
+/// What a decision does to one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Leave it as it is.
+    Keep,
+    /// Replace the whole record.
+    Put(Vec<u8>),
+    /// Remove the record (its lock file stays, L5).
+    Remove,
+}
+
+/// Counters of one handle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Locks taken.
+    pub locks: u64,
+    /// Locks that were not free at the first try.
+    pub contended: u64,
+    /// Waits that ended at the deadline.
+    pub timeouts: u64,
+    /// Nanoseconds spent waiting.
+    pub wait_ns: u64,
+    /// Lock files that moved and were opened again.
+    pub retries: u64,
+    /// File and directory syncs.
+    pub syncs: u64,
+    /// Changes whose outcome is unknown.
+    pub indeterminate: u64,
+}
+
+/// A decision over several keys: one change a key, in the order of the keys.
+pub type Decide<'a> = dyn FnMut(&[Read]) -> Result<Vec<Change>> + 'a;
+
+/// A decision over one key of a batch, given its position.
+pub type DecideOne<'a> = dyn FnMut(usize, &Read) -> Result<Change> + 'a;
+
+/// Shared state under keys. Every call is bounded by the engine's lock
+/// time-out, measured on the monotonic clock (L3).
+pub trait Engine: Send + Sync {
+    /// Locks `keys` (sorted, each once; the caller's duty), reads them, asks
+    /// `decide`, publishes the changes as one. When a publish fails the members
+    /// already changed are restored while all locks are still held (H2). An
+    /// error from `decide` changes nothing.
+    fn transact(&self, table: Table, keys: &[String], decide: &mut Decide<'_>) -> Result<()>;
+
+    /// Judges and publishes keys (sorted, each once) on their own, sharing
+    /// syncs: all data is synced before any name, each touched directory once.
+    /// One answer a key; a failure of one never stops another (H3).
+    fn batch(&self, table: Table, keys: &[String], decide: &mut DecideOne<'_>) -> Vec<Result<()>>;
+
+    /// Reads one key without a lock. Never creates or repairs (M4).
+    fn read(&self, table: Table, key: &str) -> Read;
+
+    /// All keys of a table, sorted, each once (F23).
+    fn list(&self, table: Table) -> Result<Vec<String>>;
+
+    /// Publishes new coverage shards as one: with more than one a write-ahead
+    /// transaction (`format.md`) settles a death half way. The caller's
+    /// `decide` sees the shards as in `transact`, after pending transactions
+    /// of those shards were recovered (C5).
+    fn merge(&self, shards: &[u32], decide: &mut Decide<'_>) -> Result<()>;
+
+    /// Removes temporaries whose writers are gone, proven by holding the
+    /// record's lock (H4, F22). Answers how many.
+    fn sweep(&self) -> Result<u64>;
+
+    /// The counters of this handle.
+    fn counters(&self) -> Counters;
+}

@@ -1,0 +1,12 @@
+//! symlease: work leases, target groups and a coverage authority that many
+//! coordinators of one hybrid fuzzing campaign share.
+//!
+//! The C interface is the product; see `include/symlease.h`. The Rust modules
+//! are laid out so that what decides is pure (`record`, `model`) and what
+//! touches the system sits behind two traits (`engine::Engine`, `sys::Sys`).
+
+pub mod engine;
+pub mod error;
+pub mod model;
+pub mod record;
+pub mod sys;

@@ -1,0 +1,4 @@
+//! Decisions: (record, event, now) -> what to do. Pure.
+
+pub mod coverage;
+pub mod lease;

@@ -1,0 +1,6 @@
+//! Bytes <-> records: formats, limits, validity. Pure: no file, clock,
+//! environment or thread is known here.
+
+pub mod json;
+pub mod lease;
+pub mod shard;
