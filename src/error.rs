@@ -47,12 +47,20 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// An error without a system error number.
     pub fn new(kind: Kind, text: impl Into<String>) -> Error {
-        Error { kind, errno: 0, text: text.into() }
+        Error {
+            kind,
+            errno: 0,
+            text: text.into(),
+        }
     }
 
     /// An error that a system call answered.
     pub fn system(kind: Kind, errno: i32, text: impl Into<String>) -> Error {
-        Error { kind, errno, text: text.into() }
+        Error {
+            kind,
+            errno,
+            text: text.into(),
+        }
     }
 }
 
