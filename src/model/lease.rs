@@ -1,1 +1,269 @@
-//! Lease decisions.
+//! What happens to one lease record at each event. The state machine of
+//! `protocol.md` ("Work leases") as functions of (record, request, now).
+
+use crate::error::{Error, Kind, Result};
+use crate::record::lease::{Lease, Status};
+
+/// The latest wall-clock time, in nanoseconds, that is used as a fence: the
+/// year 2262. A clock beyond it (F28) must not use up the numbers at once.
+const CLOCK_FENCE_MAX: u64 = i64::MAX as u64;
+
+/// How a reader judges whether a lease lives.
+#[derive(Clone, Copy, Debug)]
+pub struct Judge {
+    /// Unix seconds.
+    pub now: f64,
+    /// Seconds; `Some` overrules what the record says (a TTL given to a claim).
+    pub ttl: Option<f64>,
+    /// Seconds; where neither the call nor the record names one (F31).
+    pub default_ttl: f64,
+}
+
+impl Judge {
+    /// The TTL in force for this record, in seconds.
+    pub fn ttl_of(&self, lease: &Lease) -> f64 {
+        self.ttl.or_else(|| lease.ttl()).unwrap_or(self.default_ttl)
+    }
+
+    /// Seconds until the lease is past its TTL; negative: past.
+    pub fn remaining(&self, lease: &Lease) -> f64 {
+        if lease.updated() == 0.0 {
+            return -self.now.abs();
+        }
+        self.ttl_of(lease) - (self.now - lease.updated())
+    }
+
+    /// `leased`, not abandoned, and within its TTL.
+    pub fn live(&self, lease: &Lease) -> bool {
+        lease.status() == Status::Leased
+            && lease.updated() != 0.0
+            && self.now - lease.updated() < self.ttl_of(lease)
+    }
+}
+
+/// What a claim asks for.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    /// Who claims.
+    pub owner: &'a str,
+    /// The rank shown in the record.
+    pub worker: u32,
+    /// The new token; unique.
+    pub token: &'a str,
+    /// The TTL written into the record, in seconds.
+    pub new_ttl: f64,
+    /// Take any leased record, whatever its time.
+    pub takeover: bool,
+    /// Canonical JSON; `None` keeps what is there.
+    pub payload: Option<&'a str>,
+    /// The root's fence floor.
+    pub fence_floor: u64,
+    /// How the present record is judged.
+    pub judge: Judge,
+}
+
+/// The answer to a claim of one record.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Claim {
+    /// May be taken.
+    Free,
+    /// Somebody else's, for so many more seconds.
+    Held {
+        /// The holder.
+        owner: String,
+        /// Seconds until its TTL.
+        remaining: f64,
+    },
+    /// Its commit has begun: irreversible.
+    Committing {
+        /// The holder.
+        owner: String,
+    },
+    /// Finished.
+    Done {
+        /// Who finished it.
+        owner: String,
+    },
+}
+
+/// The answer to a call by a lease's holder.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Publish this record.
+    Publish(Box<Lease>),
+    /// Right as it stands; nothing to write.
+    Unchanged,
+    /// The token is not the current one.
+    Stale,
+    /// This token completed the work before.
+    Already,
+    /// The commit has begun under this token.
+    Committing,
+    /// The commit began with another manifest.
+    Conflict,
+}
+
+/// Whether `record` may be claimed.
+pub fn claimable(record: Option<&Lease>, takeover: bool, judge: &Judge) -> Claim {
+    let Some(lease) = record else {
+        return Claim::Free;
+    };
+    let owner = lease.owner();
+    match lease.status() {
+        Status::Done => Claim::Done { owner },
+        Status::Committing => Claim::Committing { owner },
+        Status::Leased if !takeover && judge.live(lease) => Claim::Held {
+            owner,
+            remaining: judge.remaining(lease),
+        },
+        Status::Leased => Claim::Free,
+    }
+}
+
+/// The next fence: above the record's, the root's floor, and not below the
+/// wall clock, so that it rises even over a removed record (F30).
+pub fn next_fence(previous: u64, floor: u64, now: f64) -> Result<u64> {
+    // A float cast saturates: a clock at 1e300 is only a large number here.
+    let clock = ((now * 1e9) as u64).min(CLOCK_FENCE_MAX);
+    let low = previous
+        .max(floor)
+        .checked_add(1)
+        .filter(|fence| *fence != u64::MAX);
+    match low {
+        Some(low) => Ok(low.max(clock)),
+        None => Err(Error::new(
+            Kind::Limit,
+            "the fence has reached 2^64-1 and cannot rise",
+        )),
+    }
+}
+
+/// The record that a granted claim writes. `fence` comes from [`next_fence`],
+/// over all members for a group.
+pub fn claimed(id: &str, record: Option<&Lease>, request: &Request<'_>, fence: u64) -> Lease {
+    let mut next = record.cloned().unwrap_or_else(|| Lease::new(id));
+    let before = record.map(Lease::owner).unwrap_or_default();
+    let attempts = record.map_or(0, Lease::attempts).saturating_add(1);
+    let stolen = record.is_some() && before != request.owner;
+    let steals = record
+        .map_or(0, Lease::steals)
+        .saturating_add(u32::from(stolen));
+    for gone in ["commit", "completed", "session"] {
+        next.remove(gone);
+    }
+    if let Some(payload) = request.payload {
+        next.set_raw("payload", payload.to_string());
+    }
+    next.set_text("status", Status::Leased.as_str());
+    next.set_text("owner", request.owner);
+    next.set_text("previous_owner", &before);
+    next.set_text("token", request.token);
+    next.set_integer("worker", u64::from(request.worker));
+    next.set_integer("attempts", u64::from(attempts));
+    next.set_integer("steals", u64::from(steals));
+    next.set_integer("fence", fence);
+    next.set_float("updated", request.judge.now);
+    next.set_float("ttl", request.new_ttl);
+    bump(&mut next);
+    next
+}
+
+/// Renews a lease. A lease past its TTL that nobody took is still its holder's.
+pub fn heartbeat(record: Option<&Lease>, token: &str, now: f64) -> Step {
+    match holder(record, token) {
+        Err(step) => step,
+        Ok((lease, Status::Done)) => {
+            debug_assert_eq!(lease.status(), Status::Done);
+            Step::Already
+        }
+        Ok((lease, _)) => {
+            let mut next = lease.clone();
+            next.set_float("updated", now);
+            // The session decides who lives (D1): one that did not renew it must not stay named.
+            next.remove("session");
+            bump(&mut next);
+            Step::Publish(Box::new(next))
+        }
+    }
+}
+
+/// Gives the work back untried: anyone may claim at once.
+pub fn abandon(record: Option<&Lease>, token: &str, fresh: &str) -> Step {
+    match holder(record, token) {
+        Err(step) => step,
+        Ok((_, Status::Committing)) => Step::Committing,
+        Ok((_, Status::Done)) => Step::Stale,
+        Ok((lease, Status::Leased)) => {
+            let mut next = lease.clone();
+            next.set_integer("updated", 0);
+            next.set_text("token", fresh);
+            next.remove("session");
+            bump(&mut next);
+            Step::Publish(Box::new(next))
+        }
+    }
+}
+
+/// Begins the commit: from here neither TTL nor death makes it stealable.
+pub fn begin_commit(record: Option<&Lease>, token: &str, manifest: &str) -> Step {
+    match holder(record, token) {
+        Err(step) => step,
+        Ok((_, Status::Done)) => Step::Stale,
+        Ok((lease, Status::Committing)) => match lease.commit() {
+            Some(there) if there == manifest => Step::Unchanged,
+            Some(_) => Step::Conflict,
+            None => Step::Publish(Box::new(committing(lease, manifest))),
+        },
+        Ok((lease, Status::Leased)) => Step::Publish(Box::new(committing(lease, manifest))),
+    }
+}
+
+/// Ends the work.
+pub fn complete(record: Option<&Lease>, token: &str, now: f64) -> Step {
+    match holder(record, token) {
+        Err(step) => step,
+        Ok((_, Status::Done)) => Step::Already,
+        Ok((lease, _)) => {
+            let mut next = lease.clone();
+            next.set_text("status", Status::Done.as_str());
+            next.set_float("completed", now);
+            next.remove("session");
+            bump(&mut next);
+            Step::Publish(Box::new(next))
+        }
+    }
+}
+
+/// Where a lease stands; never writes.
+pub fn verify(record: Option<&Lease>, token: &str) -> Step {
+    match holder(record, token) {
+        Err(step) => step,
+        Ok((_, Status::Leased)) => Step::Unchanged,
+        Ok((_, Status::Committing)) => Step::Committing,
+        Ok((_, Status::Done)) => Step::Already,
+    }
+}
+
+fn committing(lease: &Lease, manifest: &str) -> Lease {
+    let mut next = lease.clone();
+    next.set_text("status", Status::Committing.as_str());
+    next.set_raw("commit", manifest.to_string());
+    bump(&mut next);
+    next
+}
+
+/// The record if `token` is its current one. An absent record is STALE for its
+/// former holder: somebody ended it.
+fn holder<'a>(
+    record: Option<&'a Lease>,
+    token: &str,
+) -> std::result::Result<(&'a Lease, Status), Step> {
+    match record {
+        Some(lease) if lease.token() == Some(token) => Ok((lease, lease.status())),
+        _ => Err(Step::Stale),
+    }
+}
+
+fn bump(lease: &mut Lease) {
+    lease.set_integer("version", lease.version().saturating_add(1));
+}

@@ -1,6 +1,8 @@
 //! Bytes <-> records: formats, limits, validity. Pure: no file, clock,
 //! environment or thread is known here.
 
+pub mod id;
 pub mod json;
 pub mod lease;
+pub mod number;
 pub mod shard;
