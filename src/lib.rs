@@ -5,8 +5,10 @@
 //! are laid out so that what decides is pure (`record`, `model`) and what
 //! touches the system sits behind two traits (`engine::Engine`, `sys::Sys`).
 
+pub mod campaign;
 pub mod engine;
 pub mod error;
+pub mod ffi;
 pub mod model;
 pub mod record;
 pub mod sys;

@@ -12,8 +12,6 @@ pub enum Table {
     Work,
     /// Target leases; a key is 64 lower-case hex digits.
     Target,
-    /// Coverage shards; a key is the shard's number in decimal digits.
-    Coverage,
 }
 
 /// What a key holds: its bytes, nothing, or why it could not be read.
@@ -74,12 +72,6 @@ pub trait Engine: Send + Sync {
 
     /// All keys of a table, sorted, each once (F23).
     fn list(&self, table: Table) -> Result<Vec<String>>;
-
-    /// Publishes new coverage shards as one: with more than one a write-ahead
-    /// transaction (`format.md`) settles a death half way. The caller's
-    /// `decide` sees the shards as in `transact`, after pending transactions
-    /// of those shards were recovered (C5).
-    fn merge(&self, shards: &[u32], decide: &mut Decide<'_>) -> Result<()>;
 
     /// Removes temporaries whose writers are gone, proven by holding the
     /// record's lock (H4, F22). Answers how many.

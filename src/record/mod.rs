@@ -5,4 +5,3 @@ pub mod id;
 pub mod json;
 pub mod lease;
 pub mod number;
-pub mod shard;

@@ -1,1 +1,134 @@
-//! System calls.
+//! The system calls that the directory engines make, as one trait, so that a
+//! simulated kernel can stand in for the real one.
+
+mod linux;
+
+pub use linux::Linux;
+use std::ffi::CStr;
+
+/// An open descriptor. Copying it does not duplicate it; who opened it closes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fd(pub i32);
+
+/// An error number of the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+/// The answer of a system call.
+pub type Answer<T> = std::result::Result<T, Errno>;
+
+/// What kind of file a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// Anything else: symbolic link, FIFO, socket, device.
+    Other,
+}
+
+/// What the engines need to know of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// The device it lies on.
+    pub device: u64,
+    /// Its number there; with the device, its identity (L5).
+    pub inode: u64,
+    /// Bytes.
+    pub size: u64,
+    /// What it is.
+    pub kind: FileKind,
+}
+
+/// How a file is opened. Never follows a symbolic link in the last component
+/// (L6), never blocks on a FIFO, never survives `exec`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// For reading.
+    Read,
+    /// For reading and writing; it must exist (F25).
+    Write,
+    /// For reading and writing; made when absent.
+    Create,
+    /// For writing; must not exist.
+    CreateNew,
+    /// A directory.
+    Directory,
+}
+
+/// The system. All paths are absolute, or relative to `dir`.
+pub trait Sys: Send + Sync {
+    /// openat(2). Never answers a descriptor below 3, nor 198 or 199 (F6).
+    fn open(&self, dir: Option<Fd>, path: &CStr, how: Open, mode: u32) -> Answer<Fd>;
+    /// close(2). Its error is not reported: the descriptor is gone either way.
+    fn close(&self, fd: Fd);
+    /// fstat(2).
+    fn stat(&self, fd: Fd) -> Answer<Stat>;
+    /// fstatat(2) without following links.
+    fn stat_at(&self, dir: Fd, name: &CStr) -> Answer<Stat>;
+    /// One pread(2) at `offset`; 0 at the end.
+    fn read_at(&self, fd: Fd, bytes: &mut [u8], offset: u64) -> Answer<usize>;
+    /// One write(2); may be short. Raises no SIGXFSZ (F8).
+    fn write(&self, fd: Fd, bytes: &[u8]) -> Answer<usize>;
+    /// fsync(2). Never called again on a descriptor on which it failed (F17).
+    fn sync(&self, fd: Fd) -> Answer<()>;
+    /// renameat(2) within one directory.
+    fn rename(&self, dir: Fd, from: &CStr, to: &CStr) -> Answer<()>;
+    /// unlinkat(2).
+    fn unlink(&self, dir: Fd, name: &CStr) -> Answer<()>;
+    /// mkdirat(2) and, where `mode` asks for more than the umask left, chmod.
+    fn make_directory(&self, dir: Option<Fd>, path: &CStr, mode: u32) -> Answer<()>;
+    /// fchmod(2).
+    fn set_mode(&self, fd: Fd, mode: u32) -> Answer<()>;
+    /// flock(2), exclusive, without waiting.
+    fn lock(&self, fd: Fd) -> Answer<()>;
+    /// Frees the lock and closes. In a forked child it only closes (F2).
+    fn unlock(&self, fd: Fd);
+    /// All names in a directory, `.` and `..` left out.
+    fn names(&self, dir: Fd) -> Answer<Vec<Vec<u8>>>;
+    /// CLOCK_MONOTONIC in nanoseconds.
+    fn monotonic(&self) -> u64;
+    /// CLOCK_REALTIME in seconds.
+    fn realtime(&self) -> f64;
+    /// Sleeps so many nanoseconds, or less when a signal comes.
+    fn sleep(&self, nanoseconds: u64);
+    /// getrandom(2).
+    fn random(&self, bytes: &mut [u8]) -> Answer<()>;
+    /// getpid(2).
+    fn process(&self) -> u32;
+}
+
+/// The name of an error number, where it is one that these calls give.
+pub fn errno_name(errno: i32) -> &'static str {
+    match errno {
+        libc::EPERM => "EPERM",
+        libc::ENOENT => "ENOENT",
+        libc::EINTR => "EINTR",
+        libc::EIO => "EIO",
+        libc::EBADF => "EBADF",
+        libc::EAGAIN => "EAGAIN",
+        libc::ENOMEM => "ENOMEM",
+        libc::EACCES => "EACCES",
+        libc::EEXIST => "EEXIST",
+        libc::EXDEV => "EXDEV",
+        libc::ENOTDIR => "ENOTDIR",
+        libc::EISDIR => "EISDIR",
+        libc::EINVAL => "EINVAL",
+        libc::ENFILE => "ENFILE",
+        libc::EMFILE => "EMFILE",
+        libc::EFBIG => "EFBIG",
+        libc::ENOSPC => "ENOSPC",
+        libc::EROFS => "EROFS",
+        libc::ENAMETOOLONG => "ENAMETOOLONG",
+        libc::ENOLCK => "ENOLCK",
+        libc::ENOSYS => "ENOSYS",
+        libc::ENOTEMPTY => "ENOTEMPTY",
+        libc::ELOOP => "ELOOP",
+        libc::EOPNOTSUPP => "EOPNOTSUPP",
+        libc::ESTALE => "ESTALE",
+        libc::EDQUOT => "EDQUOT",
+        libc::ENXIO => "ENXIO",
+        _ => "an error without a name here",
+    }
+}

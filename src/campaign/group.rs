@@ -1,0 +1,203 @@
+//! Target groups: up to 64 branch targets under one token, all or nothing.
+
+use std::collections::BTreeMap;
+
+use super::work::{checked_object, checked_size, refusal, Claimed, Prepared};
+use super::{decode, Answer, Campaign, ClaimOptions, Held, Holder};
+use crate::engine::{Change, Read, Table};
+use crate::error::{Error, Kind, Result};
+use crate::model::lease as model;
+use crate::record::id::target_id;
+use crate::record::lease::{Lease, Status};
+
+/// The most targets one group may have.
+pub const GROUP_MAX: usize = 64;
+
+/// A group: its targets by record id (the lock order).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Members {
+    ids: Vec<String>,
+    targets: Vec<u64>,
+    /// The unique positive targets in the caller's order, primary first.
+    pub unique: Vec<u64>,
+}
+
+impl Members {
+    /// Drops duplicates and zeros; then more than 64 is LIMIT, none INVALID (F32).
+    pub fn new(targets: &[u64]) -> Result<Members> {
+        let mut unique = Vec::new();
+        let mut sorted = BTreeMap::new();
+        for target in targets.iter().copied().filter(|target| *target != 0) {
+            if sorted.insert(target_id(target), target).is_none() {
+                unique.push(target);
+            }
+            if unique.len() > GROUP_MAX {
+                let text = format!("targets: more than {GROUP_MAX} different ones");
+                return Err(Error::new(Kind::Limit, text));
+            }
+        }
+        if unique.is_empty() {
+            return Err(Error::new(
+                Kind::Invalid,
+                "targets: no positive target in the list",
+            ));
+        }
+        let (ids, targets) = sorted.into_iter().unzip();
+        Ok(Members {
+            ids,
+            targets,
+            unique,
+        })
+    }
+}
+
+impl Campaign {
+    /// Claims all targets under one token, or none.
+    pub fn group_claim(
+        &self,
+        members: &Members,
+        payload: Option<&str>,
+        options: &ClaimOptions,
+    ) -> Result<Claimed> {
+        let payload = payload
+            .map(|text| checked_object(text, "payload"))
+            .transpose()?;
+        let claim = Prepared::new(self, Table::Target, options)?;
+        let mut answer = None;
+        self.engine
+            .transact(Table::Target, &members.ids, &mut |reads| {
+                let records = decode_all(members, reads)?;
+                let request = claim.request(payload.as_deref());
+                let refused = records
+                    .iter()
+                    .zip(&members.targets)
+                    .find_map(|(record, target)| refusal(record.as_ref(), &request, *target));
+                if let Some(refused) = refused {
+                    answer = Some(refused);
+                    return Ok(vec![Change::Keep; records.len()]);
+                }
+                // One fence for the group: above every member's.
+                let previous = records
+                    .iter()
+                    .flatten()
+                    .filter_map(Lease::fence)
+                    .max()
+                    .unwrap_or(0);
+                let fence = model::next_fence(previous, request.fence_floor, request.judge.now)?;
+                let mut changes = Vec::with_capacity(records.len());
+                for (position, record) in records.iter().enumerate() {
+                    let id = &members.ids[position];
+                    let mut next = model::claimed(id, record.as_ref(), &request, fence);
+                    next.set_integer("target", members.targets[position]);
+                    next.set_raw("targets", list(&members.targets));
+                    changes.push(Change::Put(checked_size(id, &next)?));
+                    answer = Some(Claimed::Lease(super::held(&next, claim.new_ttl)));
+                }
+                Ok(changes)
+            })?;
+        answer.ok_or_else(|| Error::new(Kind::Internal, "group claim: no decision was made"))
+    }
+
+    /// Renews all members with one common time (H1), or none (H2).
+    pub fn group_heartbeat(
+        &self,
+        members: &Members,
+        token: &str,
+    ) -> Result<(Answer, Option<Held>)> {
+        let now = self.now()?;
+        let mut lease = None;
+        let answer = self.group_step(members, token, &mut |id, record| {
+            let mut next = record.clone();
+            next.set_float("updated", now);
+            next.remove("session");
+            next.set_integer("version", next.version().saturating_add(1));
+            lease = Some(super::held(&next, self.settings.target_ttl));
+            Ok(Change::Put(checked_size(id, &next)?))
+        })?;
+        Ok((answer, lease.filter(|_| answer == Answer::Ok)))
+    }
+
+    /// Removes all members, or none.
+    pub fn group_release(&self, members: &Members, token: &str) -> Result<Answer> {
+        self.group_step(members, token, &mut |_, _| Ok(Change::Remove))
+    }
+
+    /// Whether every member still carries the token; reads only.
+    pub fn group_verify(&self, members: &Members, token: &str) -> Result<(Answer, Option<Held>)> {
+        let reads: Vec<Read> = members
+            .ids
+            .iter()
+            .map(|id| self.engine.read(Table::Target, id))
+            .collect();
+        let records = decode_all(members, &reads)?;
+        if !all_held(&records, token) {
+            return Ok((Answer::Stale, None));
+        }
+        let lease = records.iter().flatten().next();
+        Ok((
+            Answer::Ok,
+            lease.map(|lease| super::held(lease, self.settings.target_ttl)),
+        ))
+    }
+
+    fn group_step(
+        &self,
+        members: &Members,
+        token: &str,
+        change: &mut dyn FnMut(&str, &Lease) -> Result<Change>,
+    ) -> Result<Answer> {
+        let mut answer = Answer::Stale;
+        self.engine
+            .transact(Table::Target, &members.ids, &mut |reads| {
+                let records = decode_all(members, reads)?;
+                if !all_held(&records, token) {
+                    answer = Answer::Stale;
+                    return Ok(vec![Change::Keep; records.len()]);
+                }
+                answer = Answer::Ok;
+                members
+                    .ids
+                    .iter()
+                    .zip(records.iter().flatten())
+                    .map(|(id, record)| change(id, record))
+                    .collect()
+            })?;
+        Ok(answer)
+    }
+}
+
+/// The target of the first damaged member, for the caller's `holder`.
+pub fn damaged_target(members: &Members, error: &Error) -> Option<Holder> {
+    let position = members
+        .ids
+        .iter()
+        .position(|id| error.text.contains(id.as_str()))?;
+    let target = members.targets[position];
+    Some(Holder {
+        owner: String::new(),
+        remaining: 0.0,
+        target,
+    })
+}
+
+fn all_held(records: &[Option<Lease>], token: &str) -> bool {
+    records.iter().all(|record| {
+        record
+            .as_ref()
+            .is_some_and(|lease| lease.status() == Status::Leased && lease.token() == Some(token))
+    })
+}
+
+fn decode_all(members: &Members, reads: &[Read]) -> Result<Vec<Option<Lease>>> {
+    members
+        .ids
+        .iter()
+        .zip(reads)
+        .map(|(id, read)| decode(id, read))
+        .collect()
+}
+
+fn list(targets: &[u64]) -> String {
+    let texts: Vec<String> = targets.iter().map(u64::to_string).collect();
+    format!("[{}]", texts.join(","))
+}

@@ -1,0 +1,309 @@
+//! Work leases: one result of one exact execution counts once.
+
+use super::{checked_id, checked_time, checked_ttl, decode, held};
+use super::{Answer, Campaign, ClaimOptions, Held, Holder};
+use crate::engine::{Change, Table};
+use crate::error::{Error, Kind, Result};
+use crate::model::lease::{self as model, Claim, Request, Step};
+use crate::record::lease::{canonical_object, Lease};
+
+/// Payloads and manifests: 1 MiB each (`format.md`).
+const OBJECT_MAX: usize = 1 << 20;
+
+/// The answer to one entry of a batch of heartbeats.
+pub type Renewed = Result<(Answer, Option<Held>)>;
+
+/// The answer to a claim.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Claimed {
+    /// Taken.
+    Lease(Held),
+    /// Refused, and by whom.
+    Refused(Answer, Holder),
+}
+
+impl Campaign {
+    /// Claims work.
+    pub fn claim(
+        &self,
+        id: &str,
+        payload: Option<&str>,
+        options: &ClaimOptions,
+    ) -> Result<Claimed> {
+        checked_id(id)?;
+        let payload = payload
+            .map(|text| checked_object(text, "payload"))
+            .transpose()?;
+        let claim = Prepared::new(self, Table::Work, options)?;
+        let mut answer = None;
+        self.engine
+            .transact(Table::Work, &[id.to_string()], &mut |reads| {
+                let record = decode(id, &reads[0])?;
+                let request = claim.request(payload.as_deref());
+                if let Some(refused) = refusal(record.as_ref(), &request, 0) {
+                    answer = Some(refused);
+                    return Ok(vec![Change::Keep]);
+                }
+                let previous = record.as_ref().and_then(Lease::fence).unwrap_or(0);
+                let fence = model::next_fence(previous, request.fence_floor, request.judge.now)?;
+                let next = model::claimed(id, record.as_ref(), &request, fence);
+                answer = Some(Claimed::Lease(held(&next, claim.new_ttl)));
+                Ok(vec![Change::Put(checked_size(id, &next)?)])
+            })?;
+        answer.ok_or_else(|| Error::new(Kind::Internal, "claim: no decision was made"))
+    }
+
+    /// Renews a lease.
+    pub fn heartbeat(&self, id: &str, token: &str) -> Result<(Answer, Option<Held>)> {
+        let now = self.now()?;
+        self.step(Table::Work, id, |record| {
+            Ok(model::heartbeat(record, token, now))
+        })
+    }
+
+    /// Renews many leases with shared syncs. One answer an entry, in order.
+    pub fn heartbeat_many(&self, leases: &[(String, String)]) -> Result<Vec<Renewed>> {
+        let now = self.now()?;
+        let mut order: Vec<usize> = (0..leases.len()).collect();
+        order.sort_by(|a, b| leases[*a].0.cmp(&leases[*b].0));
+        let missing = || {
+            Err(Error::new(
+                Kind::Internal,
+                "heartbeat: no decision was made",
+            ))
+        };
+        let mut answers: Vec<Result<_>> = leases.iter().map(|_| missing()).collect();
+        // The same id under two tokens is judged twice: each round has an id once.
+        while !order.is_empty() {
+            let mut round: Vec<usize> = Vec::new();
+            let mut later = Vec::new();
+            for entry in order {
+                match round.last() {
+                    Some(last) if leases[*last].0 == leases[entry].0 => later.push(entry),
+                    _ => round.push(entry),
+                }
+            }
+            self.heartbeat_round(leases, &round, now, &mut answers);
+            order = later;
+        }
+        Ok(answers)
+    }
+
+    fn heartbeat_round(
+        &self,
+        leases: &[(String, String)],
+        round: &[usize],
+        now: f64,
+        answers: &mut [Renewed],
+    ) {
+        let (good, bad): (Vec<usize>, Vec<usize>) = round
+            .iter()
+            .partition(|entry| checked_id(&leases[**entry].0).is_ok());
+        for entry in bad {
+            answers[entry] = Err(Error::new(
+                Kind::Invalid,
+                "id: not 64 lower-case hex digits",
+            ));
+        }
+        let keys: Vec<String> = good.iter().map(|entry| leases[*entry].0.clone()).collect();
+        let default = self.settings.work_ttl;
+        let outcomes = self
+            .engine
+            .batch(Table::Work, &keys, &mut |position, read| {
+                let entry = good[position];
+                let (id, token) = &leases[entry];
+                let record = decode(id, read)?;
+                let step = model::heartbeat(record.as_ref(), token, now);
+                let (answer, lease, change) = outcome(id, record.as_ref(), step, default)?;
+                answers[entry] = Ok((answer, lease));
+                Ok(change)
+            });
+        for (position, outcome) in outcomes.into_iter().enumerate() {
+            if let Err(error) = outcome {
+                answers[good[position]] = Err(error);
+            }
+        }
+    }
+
+    /// Gives work back untried.
+    pub fn abandon(&self, id: &str, token: &str) -> Result<Answer> {
+        let fresh = self.token(&self.settings.owner, self.settings.worker)?;
+        Ok(self
+            .step(Table::Work, id, |record| {
+                Ok(model::abandon(record, token, &fresh))
+            })?
+            .0)
+    }
+
+    /// Begins the commit with its manifest.
+    pub fn begin_commit(&self, id: &str, token: &str, manifest: &str) -> Result<Answer> {
+        let manifest = checked_object(manifest, "manifest")?;
+        Ok(self
+            .step(Table::Work, id, |record| {
+                Ok(model::begin_commit(record, token, &manifest))
+            })?
+            .0)
+    }
+
+    /// Ends the work.
+    pub fn complete(&self, id: &str, token: &str) -> Result<Answer> {
+        let now = self.now()?;
+        Ok(self
+            .step(Table::Work, id, |record| {
+                Ok(model::complete(record, token, now))
+            })?
+            .0)
+    }
+
+    /// Where a lease stands; reads only.
+    pub fn verify(&self, id: &str, token: &str) -> Result<(Answer, Option<Held>)> {
+        checked_id(id)?;
+        let record = decode(id, &self.engine.read(Table::Work, id))?;
+        let step = model::verify(record.as_ref(), token);
+        let (answer, lease, _) = outcome(id, record.as_ref(), step, self.settings.work_ttl)?;
+        Ok((answer, lease))
+    }
+
+    /// Runs one decision over one record under its lock.
+    fn step(
+        &self,
+        table: Table,
+        id: &str,
+        decide: impl Fn(Option<&Lease>) -> Result<Step>,
+    ) -> Result<(Answer, Option<Held>)> {
+        checked_id(id)?;
+        let default = self.default_ttl(table);
+        let mut answer = None;
+        self.engine
+            .transact(table, &[id.to_string()], &mut |reads| {
+                let record = decode(id, &reads[0])?;
+                let step = decide(record.as_ref())?;
+                let (what, lease, change) = outcome(id, record.as_ref(), step, default)?;
+                answer = Some((what, lease));
+                Ok(vec![change])
+            })?;
+        answer.ok_or_else(|| Error::new(Kind::Internal, "no decision was made"))
+    }
+}
+
+/// A claim's inputs, checked once, before any lock.
+pub(super) struct Prepared {
+    owner: String,
+    worker: u32,
+    token: String,
+    pub(super) new_ttl: f64,
+    takeover: bool,
+    judge: model::Judge,
+}
+
+impl Prepared {
+    pub(super) fn new(campaign: &Campaign, table: Table, options: &ClaimOptions) -> Result<Self> {
+        let now = match options.now {
+            Some(now) => checked_time(now, "options.now")?,
+            None => campaign.now()?,
+        };
+        let ttl = options
+            .ttl
+            .map(|ttl| checked_ttl(ttl, "options.ttl"))
+            .transpose()?;
+        let new_ttl = match options.new_ttl {
+            Some(ttl) => checked_ttl(ttl, "options.new_ttl")?,
+            None => campaign.default_ttl(table),
+        };
+        let owner = options
+            .owner
+            .clone()
+            .unwrap_or_else(|| campaign.settings.owner.clone());
+        if owner.len() > 255 {
+            return Err(Error::new(
+                Kind::Limit,
+                "options.owner: more than 255 bytes",
+            ));
+        }
+        let worker = options.worker.unwrap_or(campaign.settings.worker);
+        let token = campaign.token(&owner, worker)?;
+        let judge = campaign.judge(table, now, ttl);
+        Ok(Prepared {
+            owner,
+            worker,
+            token,
+            new_ttl,
+            takeover: options.takeover,
+            judge,
+        })
+    }
+
+    pub(super) fn request<'a>(&'a self, payload: Option<&'a str>) -> Request<'a> {
+        Request {
+            owner: &self.owner,
+            worker: self.worker,
+            token: &self.token,
+            new_ttl: self.new_ttl,
+            takeover: self.takeover,
+            payload,
+            fence_floor: 0,
+            judge: self.judge,
+        }
+    }
+}
+
+/// Why a record cannot be claimed, if it cannot.
+pub(super) fn refusal(
+    record: Option<&Lease>,
+    request: &Request<'_>,
+    target: u64,
+) -> Option<Claimed> {
+    let (answer, owner, remaining) =
+        match model::claimable(record, request.takeover, &request.judge) {
+            Claim::Free => return None,
+            Claim::Held { owner, remaining } => (Answer::Held, owner, remaining),
+            Claim::Committing { owner } => (Answer::Committing, owner, 0.0),
+            Claim::Done { owner } => (Answer::Done, owner, 0.0),
+        };
+    Some(Claimed::Refused(
+        answer,
+        Holder {
+            owner,
+            remaining,
+            target,
+        },
+    ))
+}
+
+/// A JSON object from the caller, canonical, its numbers as written (F21).
+pub(super) fn checked_object(text: &str, what: &str) -> Result<String> {
+    canonical_object(text, what, OBJECT_MAX)
+        .map_err(|(limit, why)| Error::new(if limit { Kind::Limit } else { Kind::Invalid }, why))
+}
+
+/// The record's bytes, refused beyond 4 MiB before anything changes.
+pub(super) fn checked_size(id: &str, lease: &Lease) -> Result<Vec<u8>> {
+    let bytes = lease.to_bytes();
+    if bytes.len() > 4 << 20 {
+        let text = format!("record {id}: {} bytes, more than 4 MiB", bytes.len());
+        return Err(Error::new(Kind::Limit, text));
+    }
+    Ok(bytes)
+}
+
+/// A step as answer, lease and change.
+fn outcome(
+    id: &str,
+    record: Option<&Lease>,
+    step: Step,
+    default_ttl: f64,
+) -> Result<(Answer, Option<Held>, Change)> {
+    let lease = || record.map(|lease| held(lease, default_ttl));
+    Ok(match step {
+        Step::Publish(next) => (
+            Answer::Ok,
+            Some(held(&next, default_ttl)),
+            Change::Put(checked_size(id, &next)?),
+        ),
+        Step::Unchanged => (Answer::Ok, lease(), Change::Keep),
+        Step::Committing => (Answer::Committing, lease(), Change::Keep),
+        Step::Already => (Answer::Already, lease(), Change::Keep),
+        Step::Conflict => (Answer::Conflict, None, Change::Keep),
+        Step::Stale => (Answer::Stale, None, Change::Keep),
+    })
+}

@@ -1,0 +1,196 @@
+//! Whole files and directories: read within a limit, written and synced,
+//! directories made durably (M2).
+
+use std::ffi::{CStr, CString};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use super::paths::{c_path, parent};
+use crate::error::{Error, Kind, Result};
+use crate::record::lease::RECORD_MAX;
+use crate::sys::{errno_name, Errno, Fd, FileKind, Open, Sys};
+
+/// The system together with what the engine decided about durability.
+pub struct Disk {
+    /// The system.
+    pub sys: Arc<dyn Sys>,
+    /// Whether anything is synced.
+    pub durable: bool,
+    /// The mode of files; directories follow from it.
+    pub file_mode: u32,
+    /// Syncs so far.
+    pub syncs: AtomicU64,
+}
+
+/// A directory that is closed when dropped.
+pub struct Directory<'a> {
+    disk: &'a Disk,
+    /// Its descriptor.
+    pub fd: Fd,
+    /// Its path, for messages.
+    pub path: CString,
+}
+
+impl Drop for Directory<'_> {
+    fn drop(&mut self) {
+        self.disk.sys.close(self.fd);
+    }
+}
+
+/// An I/O error that says what was done to which path.
+pub fn failed(step: &str, path: &CStr, errno: Errno) -> Error {
+    let name = errno_name(errno.0);
+    let text = format!("{step} {}: {name} ({})", path.to_string_lossy(), errno.0);
+    Error::system(Kind::Io, errno.0, text)
+}
+
+impl Disk {
+    /// Opens a directory; `None` when it is not there.
+    pub fn directory(&self, path: &CStr) -> Result<Option<Directory<'_>>> {
+        match self.sys.open(None, path, Open::Directory, 0) {
+            Ok(fd) => Ok(Some(Directory {
+                disk: self,
+                fd,
+                path: path.to_owned(),
+            })),
+            Err(Errno(libc::ENOENT)) => Ok(None),
+            Err(errno) => Err(failed("open directory", path, errno)),
+        }
+    }
+
+    /// Opens a directory, making it and its parents durably (M2).
+    pub fn make_directory(&self, path: &CStr) -> Result<Directory<'_>> {
+        // From the first existing ancestor down, without recursion.
+        let mut missing: Vec<CString> = Vec::new();
+        let mut at = path.to_owned();
+        let mut above = loop {
+            if let Some(found) = self.directory(&at)? {
+                break found;
+            }
+            let Some(next) = parent(at.as_bytes()) else {
+                return Err(failed("open directory", &at, Errno(libc::ENOENT)));
+            };
+            missing.push(std::mem::replace(&mut at, c_path(next)?));
+        };
+        while let Some(next) = missing.pop() {
+            above = self.make_one(&above, &next)?;
+        }
+        Ok(above)
+    }
+
+    fn make_one(&self, above: &Directory<'_>, path: &CStr) -> Result<Directory<'_>> {
+        let group = self.file_mode & 0o070 != 0;
+        let mode = 0o700 | if group { 0o2070 } else { 0 };
+        match self.sys.make_directory(None, path, mode) {
+            Ok(()) | Err(Errno(libc::EEXIST)) => {}
+            Err(errno) => return Err(failed("make directory", path, errno)),
+        }
+        let made = self
+            .directory(path)?
+            .ok_or_else(|| failed("open directory", path, Errno(libc::ENOENT)))?;
+        if group {
+            // The umask may have taken the group's bits (F24); a directory that
+            // another member made already has them.
+            match self.sys.set_mode(made.fd, mode) {
+                Ok(()) | Err(Errno(libc::EPERM)) => {}
+                Err(errno) => return Err(failed("set mode of", path, errno)),
+            }
+        }
+        self.sync_directory(&made)?;
+        self.sync_directory(above)?;
+        Ok(made)
+    }
+
+    /// Makes a directory's entries durable. EINVAL: this file system has no
+    /// such thing (F18).
+    pub fn sync_directory(&self, directory: &Directory<'_>) -> Result<()> {
+        if !self.durable {
+            return Ok(());
+        }
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        match self.sys.sync(directory.fd) {
+            Ok(()) | Err(Errno(libc::EINVAL)) => Ok(()),
+            Err(errno) => Err(failed("sync directory", &directory.path, errno)),
+        }
+    }
+
+    /// A whole record. Only ENOENT is absence (C1); a link, FIFO or device is
+    /// refused (F13); a file beyond the limit is CORRUPT without being read.
+    pub fn read(&self, directory: &Directory<'_>, name: &CStr) -> Result<Option<Vec<u8>>> {
+        let fd = match self.sys.open(Some(directory.fd), name, Open::Read, 0) {
+            Ok(fd) => fd,
+            Err(Errno(libc::ENOENT)) => return Ok(None),
+            Err(errno) => return Err(failed("open", name, errno)),
+        };
+        let bytes = self.read_open(fd, name);
+        self.sys.close(fd);
+        bytes.map(Some)
+    }
+
+    fn read_open(&self, fd: Fd, name: &CStr) -> Result<Vec<u8>> {
+        let stat = self
+            .sys
+            .stat(fd)
+            .map_err(|errno| failed("stat", name, errno))?;
+        let corrupt =
+            |why: &str| Error::new(Kind::Corrupt, format!("{}: {why}", name.to_string_lossy()));
+        if stat.kind != FileKind::Regular {
+            return Err(corrupt("not a regular file"));
+        }
+        if stat.size > RECORD_MAX as u64 {
+            return Err(corrupt("larger than a record may be"));
+        }
+        let mut bytes = vec![0; stat.size as usize];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            let count = self
+                .sys
+                .read_at(fd, &mut bytes[filled..], filled as u64)
+                .map_err(|errno| failed("read", name, errno))?;
+            if count == 0 {
+                break;
+            }
+            filled += count;
+        }
+        bytes.truncate(filled);
+        Ok(bytes)
+    }
+
+    /// Writes and syncs a new file. On failure it is gone again (H4), and its
+    /// descriptor is never synced a second time (F17).
+    pub fn write_new(&self, directory: &Directory<'_>, name: &CStr, bytes: &[u8]) -> Result<()> {
+        let fd = self
+            .sys
+            .open(Some(directory.fd), name, Open::CreateNew, self.file_mode)
+            .map_err(|errno| failed("create", name, errno))?;
+        let written = self.fill(fd, name, bytes);
+        self.sys.close(fd);
+        if written.is_err() {
+            let _ = self.sys.unlink(directory.fd, name);
+        }
+        written
+    }
+
+    fn fill(&self, fd: Fd, name: &CStr, bytes: &[u8]) -> Result<()> {
+        if self.file_mode & 0o077 != 0 {
+            self.sys
+                .set_mode(fd, self.file_mode)
+                .map_err(|errno| failed("set mode of", name, errno))?;
+        }
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match self.sys.write(fd, rest) {
+                Ok(0) => return Err(failed("write", name, Errno(libc::ENOSPC))),
+                Ok(count) => rest = &rest[count.min(rest.len())..],
+                Err(errno) => return Err(failed("write", name, errno)),
+            }
+        }
+        if !self.durable {
+            return Ok(());
+        }
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.sys
+            .sync(fd)
+            .map_err(|errno| failed("sync", name, errno))
+    }
+}

@@ -1,0 +1,72 @@
+//! The only place that spells a file name (`format.md`).
+
+use std::ffi::CString;
+
+use crate::error::{Error, Kind, Result};
+use crate::record::id::{folder, hex, is_id, shard_of};
+
+/// The longest path, in bytes.
+const PATH_MAX: usize = 4095;
+
+/// A lease shard's directory below its root.
+pub fn shard_path(root: &[u8], id: &str, shards: u32) -> Result<CString> {
+    folder_path(root, shard_of(id, shards))
+}
+
+/// A lease root's folder by its number.
+pub fn folder_path(root: &[u8], shard: u32) -> Result<CString> {
+    let mut path = root.to_vec();
+    path.push(b'/');
+    path.extend(folder(shard).bytes());
+    c_path(path)
+}
+
+/// `<id>.json`.
+pub fn record_name(id: &str) -> String {
+    format!("{id}.json")
+}
+
+/// `<id>.json.lock`: empty, stable, never read or written.
+pub fn lock_name(id: &str) -> String {
+    format!("{id}.json.lock")
+}
+
+/// `<id>.json.<pid>.<random>.tmp`.
+pub fn temporary_name(id: &str, process: u32, random: &[u8]) -> String {
+    format!("{id}.json.{process}.{}.tmp", hex(random))
+}
+
+/// The id behind `<id>.json`.
+pub fn record_id(name: &[u8]) -> Option<&str> {
+    let id = std::str::from_utf8(name).ok()?.strip_suffix(".json")?;
+    is_id(id).then_some(id)
+}
+
+/// The id behind any temporary, a peer's included: `<id>.json.*.tmp`.
+pub fn temporary_id(name: &[u8]) -> Option<&str> {
+    let name = std::str::from_utf8(name).ok()?.strip_suffix(".tmp")?;
+    let (id, rest) = name.split_once(".json.")?;
+    (is_id(id) && !rest.is_empty()).then_some(id)
+}
+
+/// A path for the system: no NUL, not too long.
+pub fn c_path(path: Vec<u8>) -> Result<CString> {
+    if path.len() > PATH_MAX {
+        let text = format!("path of {} bytes, more than {PATH_MAX}", path.len());
+        return Err(Error::new(Kind::Limit, text));
+    }
+    CString::new(path).map_err(|_| Error::new(Kind::Invalid, "path: holds a NUL byte"))
+}
+
+/// A path's parent; `None` at the root of the file system.
+pub fn parent(path: &[u8]) -> Option<Vec<u8>> {
+    let end = path.iter().rposition(|byte| *byte == b'/')?;
+    if path.len() == 1 {
+        return None;
+    }
+    Some(if end == 0 {
+        b"/".to_vec()
+    } else {
+        path[..end].to_vec()
+    })
+}

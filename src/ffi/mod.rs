@@ -1,0 +1,15 @@
+//! The C border: pointers, status codes, the last error, the panic guard.
+//! Nothing is decided here.
+
+#![allow(unsafe_code)]
+#![allow(non_camel_case_types)]
+#![allow(clippy::missing_safety_doc)] // what a C caller must keep is said in each comment, in C's words
+
+pub mod argument;
+pub mod constants;
+pub mod error;
+mod layout;
+pub mod library;
+#[cfg(test)]
+mod tests;
+pub mod types;

@@ -1,0 +1,389 @@
+//! The real system calls. The only module that makes them.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::os::raw::c_int;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::Once;
+
+use super::{Answer, Errno, Fd, FileKind, Open, Stat, Sys};
+
+/// Linux, as it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Linux(());
+
+/// How many locks the processes' threads may hold at once and still be sure
+/// that a forked child drops its copies of them.
+const HELD_MAX: usize = 4096;
+
+/// Lock descriptors held by this process, for the child of a fork to close:
+/// flock belongs to the open file description, which the child shares, so a
+/// child that lives on would keep a killed parent's lock alive (F1, L7).
+static HELD: [AtomicI32; HELD_MAX] = [const { AtomicI32::new(-1) }; HELD_MAX];
+
+/// The process that the table belongs to.
+static OWNER: AtomicI32 = AtomicI32::new(0);
+
+impl Linux {
+    /// The system. The first call registers the fork handler.
+    pub fn new() -> Linux {
+        static FORK: Once = Once::new();
+        FORK.call_once(|| {
+            OWNER.store(pid(), Ordering::SeqCst);
+            // SAFETY: the handler only stores atomics and calls close and
+            // getpid, which are async-signal-safe; the library is never
+            // unloaded (`-z nodelete`), so the pointer stays good.
+            unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        });
+        Linux(())
+    }
+}
+
+impl Default for Linux {
+    fn default() -> Self {
+        Linux::new()
+    }
+}
+
+extern "C" fn in_child() {
+    OWNER.store(pid(), Ordering::SeqCst);
+    for slot in &HELD {
+        let fd = slot.swap(-1, Ordering::SeqCst);
+        if fd >= 0 {
+            // SAFETY: the descriptor was this library's in the parent, and the
+            // child has run nothing yet that could have closed it.
+            unsafe { libc::close(fd) };
+        }
+    }
+}
+
+fn pid() -> i32 {
+    // SAFETY: getpid has no precondition.
+    unsafe { libc::getpid() }
+}
+
+/// Puts a held lock's descriptor into the table. A full table refuses the lock:
+/// one that a child would keep alive is worse than none.
+fn remember(fd: c_int) -> bool {
+    HELD.iter().any(|slot| {
+        slot.compare_exchange(-1, fd, Ordering::SeqCst, Ordering::Relaxed)
+            .is_ok()
+    })
+}
+
+/// Takes it out again. False in a child that has closed it already.
+fn forget(fd: c_int) -> bool {
+    HELD.iter().any(|slot| {
+        slot.compare_exchange(fd, -1, Ordering::SeqCst, Ordering::Relaxed)
+            .is_ok()
+    })
+}
+
+fn errno() -> Errno {
+    // SAFETY: the location of errno is always valid for the calling thread.
+    Errno(unsafe { *libc::__errno_location() })
+}
+
+/// Runs a call that answers -1 on failure, again when a signal interrupts it.
+fn retry(mut call: impl FnMut() -> i64) -> Answer<i64> {
+    loop {
+        let answer = call();
+        if answer >= 0 {
+            return Ok(answer);
+        }
+        if errno().0 != libc::EINTR {
+            return Err(errno());
+        }
+    }
+}
+
+fn done(call: impl FnMut() -> i64) -> Answer<()> {
+    retry(call).map(|_| ())
+}
+
+fn at(dir: Option<Fd>) -> c_int {
+    dir.map_or(libc::AT_FDCWD, |fd| fd.0)
+}
+
+/// Moves a descriptor off the numbers that belong to the host: standard input
+/// to error, and the AFL fork server's 198 and 199 (F6).
+fn place(fd: c_int) -> Answer<Fd> {
+    if fd > 2 && fd != 198 && fd != 199 {
+        return Ok(Fd(fd));
+    }
+    let low = if fd < 3 { 3 } else { 200 };
+    // SAFETY: duplicating and closing a descriptor that was just opened here.
+    let moved = retry(|| unsafe { i64::from(libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, low)) });
+    // SAFETY: as above; nobody else knows this descriptor.
+    unsafe { libc::close(fd) };
+    let moved = moved? as c_int;
+    if moved == 198 || moved == 199 {
+        return place(moved);
+    }
+    Ok(Fd(moved))
+}
+
+fn to_stat(raw: &libc::stat) -> Stat {
+    let kind = match raw.st_mode & libc::S_IFMT {
+        libc::S_IFREG => FileKind::Regular,
+        libc::S_IFDIR => FileKind::Directory,
+        _ => FileKind::Other,
+    };
+    Stat {
+        device: raw.st_dev,
+        inode: raw.st_ino,
+        size: raw.st_size.max(0) as u64,
+        kind,
+    }
+}
+
+impl Sys for Linux {
+    fn open(&self, dir: Option<Fd>, path: &CStr, how: Open, mode: u32) -> Answer<Fd> {
+        let flags = libc::O_CLOEXEC
+            | match how {
+                Open::Read => libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK,
+                Open::Write => libc::O_RDWR | libc::O_NOFOLLOW | libc::O_NONBLOCK,
+                Open::Create => libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_NONBLOCK,
+                Open::CreateNew => libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW,
+                Open::Directory => libc::O_RDONLY | libc::O_DIRECTORY,
+            };
+        // SAFETY: `path` is a valid C string for the call's duration.
+        let fd = retry(|| unsafe {
+            i64::from(libc::openat(
+                at(dir),
+                path.as_ptr(),
+                flags,
+                mode as libc::c_uint,
+            ))
+        })?;
+        place(fd as c_int)
+    }
+
+    fn close(&self, fd: Fd) {
+        // SAFETY: callers own the descriptor they pass.
+        unsafe { libc::close(fd.0) };
+    }
+
+    fn stat(&self, fd: Fd) -> Answer<Stat> {
+        let mut raw = MaybeUninit::<libc::stat>::uninit();
+        // SAFETY: `raw` has room for one stat.
+        done(|| unsafe { i64::from(libc::fstat(fd.0, raw.as_mut_ptr())) })?;
+        // SAFETY: a successful fstat filled it.
+        Ok(to_stat(unsafe { raw.assume_init_ref() }))
+    }
+
+    fn stat_at(&self, dir: Fd, name: &CStr) -> Answer<Stat> {
+        let mut raw = MaybeUninit::<libc::stat>::uninit();
+        let flags = libc::AT_SYMLINK_NOFOLLOW;
+        // SAFETY: `name` is a valid C string and `raw` has room for one stat.
+        done(|| unsafe {
+            i64::from(libc::fstatat(dir.0, name.as_ptr(), raw.as_mut_ptr(), flags))
+        })?;
+        // SAFETY: a successful fstatat filled it.
+        Ok(to_stat(unsafe { raw.assume_init_ref() }))
+    }
+
+    fn read_at(&self, fd: Fd, bytes: &mut [u8], offset: u64) -> Answer<usize> {
+        let place = i64::try_from(offset).map_err(|_| Errno(libc::EINVAL))?;
+        // SAFETY: the buffer is valid for its length.
+        let count = retry(|| unsafe {
+            libc::pread(fd.0, bytes.as_mut_ptr().cast(), bytes.len(), place) as i64
+        })?;
+        Ok(count as usize)
+    }
+
+    fn write(&self, fd: Fd, bytes: &[u8]) -> Answer<usize> {
+        let quiet = Quiet::new();
+        // SAFETY: the buffer is valid for its length.
+        let count =
+            retry(|| unsafe { libc::write(fd.0, bytes.as_ptr().cast(), bytes.len()) as i64 });
+        drop(quiet);
+        Ok(count? as usize)
+    }
+
+    fn sync(&self, fd: Fd) -> Answer<()> {
+        // SAFETY: a plain call on a descriptor of the caller.
+        done(|| unsafe { i64::from(libc::fsync(fd.0)) })
+    }
+
+    fn rename(&self, dir: Fd, from: &CStr, to: &CStr) -> Answer<()> {
+        // SAFETY: both names are valid C strings.
+        done(|| unsafe { i64::from(libc::renameat(dir.0, from.as_ptr(), dir.0, to.as_ptr())) })
+    }
+
+    fn unlink(&self, dir: Fd, name: &CStr) -> Answer<()> {
+        // SAFETY: the name is a valid C string.
+        done(|| unsafe { i64::from(libc::unlinkat(dir.0, name.as_ptr(), 0)) })
+    }
+
+    fn make_directory(&self, dir: Option<Fd>, path: &CStr, mode: u32) -> Answer<()> {
+        // SAFETY: the path is a valid C string.
+        done(|| unsafe { i64::from(libc::mkdirat(at(dir), path.as_ptr(), mode)) })
+    }
+
+    fn set_mode(&self, fd: Fd, mode: u32) -> Answer<()> {
+        // SAFETY: a plain call on a descriptor of the caller.
+        done(|| unsafe { i64::from(libc::fchmod(fd.0, mode)) })
+    }
+
+    fn lock(&self, fd: Fd) -> Answer<()> {
+        // Remembered before it is taken: a fork in between must find it.
+        if !remember(fd.0) {
+            return Err(Errno(libc::ENOLCK));
+        }
+        // SAFETY: a plain call on a descriptor of the caller.
+        let taken = done(|| unsafe { i64::from(libc::flock(fd.0, libc::LOCK_EX | libc::LOCK_NB)) });
+        if taken.is_err() {
+            forget(fd.0);
+        }
+        taken
+    }
+
+    fn unlock(&self, fd: Fd) {
+        // In a forked child the handler closed it; the number may be the host's now.
+        if !forget(fd.0) {
+            return;
+        }
+        if OWNER.load(Ordering::SeqCst) == pid() {
+            // SAFETY: the descriptor is this process's. LOCK_UN frees the lock
+            // even while a just-forked child still has a copy.
+            unsafe { libc::flock(fd.0, libc::LOCK_UN) };
+        }
+        self.close(fd);
+    }
+
+    fn names(&self, dir: Fd) -> Answer<Vec<Vec<u8>>> {
+        let own = self.open(Some(dir), c".", Open::Directory, 0)?;
+        // SAFETY: `own` is a fresh directory descriptor, which the stream takes.
+        let stream = unsafe { libc::fdopendir(own.0) };
+        if stream.is_null() {
+            let error = errno();
+            self.close(own);
+            return Err(error);
+        }
+        let mut names = Vec::new();
+        let end = loop {
+            // SAFETY: errno's location is valid; readdir tells an error from
+            // the end by it alone.
+            unsafe { *libc::__errno_location() = 0 };
+            // SAFETY: the stream is open and used by this thread only.
+            let entry = unsafe { libc::readdir(stream) };
+            if entry.is_null() {
+                break errno();
+            }
+            // SAFETY: an entry's name is a C string until the next readdir.
+            let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) }.to_bytes();
+            if name != b"." && name != b".." {
+                names.push(name.to_vec());
+            }
+        };
+        // SAFETY: closes the stream and its descriptor once.
+        unsafe { libc::closedir(stream) };
+        if end.0 != 0 {
+            return Err(end);
+        }
+        Ok(names)
+    }
+
+    fn monotonic(&self) -> u64 {
+        let (seconds, nanoseconds) = clock(libc::CLOCK_MONOTONIC);
+        (seconds.max(0) as u64)
+            .saturating_mul(1_000_000_000)
+            .saturating_add(nanoseconds as u64)
+    }
+
+    fn realtime(&self) -> f64 {
+        let (seconds, nanoseconds) = clock(libc::CLOCK_REALTIME);
+        seconds as f64 + nanoseconds as f64 / 1e9
+    }
+
+    fn sleep(&self, nanoseconds: u64) {
+        let time = libc::timespec {
+            tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
+            tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
+        };
+        // SAFETY: `time` is valid; the rest is not wanted.
+        unsafe { libc::nanosleep(&time, std::ptr::null_mut()) };
+    }
+
+    fn random(&self, bytes: &mut [u8]) -> Answer<()> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            let rest = &mut bytes[filled..];
+            // SAFETY: the buffer is valid for its length.
+            let count = retry(|| unsafe {
+                libc::getrandom(rest.as_mut_ptr().cast(), rest.len(), 0) as i64
+            })?;
+            filled += count as usize;
+        }
+        Ok(())
+    }
+
+    fn process(&self) -> u32 {
+        pid() as u32
+    }
+}
+
+fn clock(which: libc::clockid_t) -> (i64, i64) {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` has room for the answer; both clocks exist on Linux.
+    unsafe { libc::clock_gettime(which, &mut time) };
+    (time.tv_sec, time.tv_nsec)
+}
+
+/// While it lives, a write beyond RLIMIT_FSIZE answers EFBIG without killing
+/// the host: SIGXFSZ is blocked for this thread, taken back if it came, and the
+/// mask is as before afterwards (F8).
+struct Quiet {
+    before: libc::sigset_t,
+    set: libc::sigset_t,
+    pending: bool,
+}
+
+impl Quiet {
+    fn new() -> Quiet {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: the calls initialise the sets they are given room for;
+        // pthread_sigmask and sigpending only touch this thread.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            libc::sigaddset(set.as_mut_ptr(), libc::SIGXFSZ);
+            let mut waiting = MaybeUninit::<libc::sigset_t>::uninit();
+            libc::sigemptyset(waiting.as_mut_ptr());
+            libc::sigpending(waiting.as_mut_ptr());
+            libc::sigemptyset(before.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr());
+            let pending = libc::sigismember(waiting.as_ptr(), libc::SIGXFSZ) == 1;
+            Quiet {
+                before: before.assume_init(),
+                set: set.assume_init(),
+                pending,
+            }
+        }
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        // A failing write's errno must outlive the clean-up.
+        let kept = errno();
+        let none = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: all sets are initialised. One that was pending before is the
+        // host's and stays.
+        unsafe {
+            if !self.pending {
+                libc::sigtimedwait(&self.set, std::ptr::null_mut(), &none);
+            }
+            libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut());
+            *libc::__errno_location() = kept.0;
+        }
+    }
+}

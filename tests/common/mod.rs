@@ -1,0 +1,170 @@
+//! What the tests share: a campaign in a temporary directory with a clock that
+//! the test sets, on a system that can be made to fail.
+#![allow(dead_code)]
+
+use std::ffi::CStr;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use symlease::campaign::{Campaign, Settings};
+use symlease::engine::files::{Files, Options};
+use symlease::sys::{Answer, Errno, Fd, Linux, Open, Stat, Sys};
+
+/// The real system, failing at its `at`-th changing call with `errno`.
+pub struct Faulty {
+    inner: Linux,
+    pub calls: AtomicU64,
+    pub fail_at: AtomicU64,
+    pub errno: AtomicU64,
+}
+
+impl Faulty {
+    pub fn new() -> Arc<Faulty> {
+        Arc::new(Faulty {
+            inner: Linux::new(),
+            calls: AtomicU64::new(0),
+            fail_at: AtomicU64::new(0),
+            errno: AtomicU64::new(0),
+        })
+    }
+
+    /// From now on the `at`-th call fails; 0: none. Starts counting anew.
+    pub fn arm(&self, at: u64, errno: i32) {
+        self.calls.store(0, Ordering::SeqCst);
+        self.fail_at.store(at, Ordering::SeqCst);
+        self.errno.store(errno as u64, Ordering::SeqCst);
+    }
+
+    fn step(&self) -> Answer<()> {
+        let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        if call == self.fail_at.load(Ordering::SeqCst) {
+            return Err(Errno(self.errno.load(Ordering::SeqCst) as i32));
+        }
+        Ok(())
+    }
+}
+
+impl Sys for Faulty {
+    fn open(&self, dir: Option<Fd>, path: &CStr, how: Open, mode: u32) -> Answer<Fd> {
+        self.step()?;
+        self.inner.open(dir, path, how, mode)
+    }
+    fn close(&self, fd: Fd) {
+        self.inner.close(fd);
+    }
+    fn stat(&self, fd: Fd) -> Answer<Stat> {
+        self.step()?;
+        self.inner.stat(fd)
+    }
+    fn stat_at(&self, dir: Fd, name: &CStr) -> Answer<Stat> {
+        self.inner.stat_at(dir, name)
+    }
+    fn read_at(&self, fd: Fd, bytes: &mut [u8], offset: u64) -> Answer<usize> {
+        self.step()?;
+        self.inner.read_at(fd, bytes, offset)
+    }
+    fn write(&self, fd: Fd, bytes: &[u8]) -> Answer<usize> {
+        self.step()?;
+        // Short writes are legal; half of what is asked keeps the loop honest.
+        self.inner.write(fd, &bytes[..bytes.len().div_ceil(2)])
+    }
+    fn sync(&self, fd: Fd) -> Answer<()> {
+        self.step()?;
+        self.inner.sync(fd)
+    }
+    fn rename(&self, dir: Fd, from: &CStr, to: &CStr) -> Answer<()> {
+        self.step()?;
+        self.inner.rename(dir, from, to)
+    }
+    fn unlink(&self, dir: Fd, name: &CStr) -> Answer<()> {
+        self.inner.unlink(dir, name)
+    }
+    fn make_directory(&self, dir: Option<Fd>, path: &CStr, mode: u32) -> Answer<()> {
+        self.step()?;
+        self.inner.make_directory(dir, path, mode)
+    }
+    fn set_mode(&self, fd: Fd, mode: u32) -> Answer<()> {
+        self.inner.set_mode(fd, mode)
+    }
+    fn lock(&self, fd: Fd) -> Answer<()> {
+        self.step()?;
+        self.inner.lock(fd)
+    }
+    fn unlock(&self, fd: Fd) {
+        self.inner.unlock(fd);
+    }
+    fn names(&self, dir: Fd) -> Answer<Vec<Vec<u8>>> {
+        self.inner.names(dir)
+    }
+    fn monotonic(&self) -> u64 {
+        self.inner.monotonic()
+    }
+    fn realtime(&self) -> f64 {
+        self.inner.realtime()
+    }
+    fn sleep(&self, nanoseconds: u64) {
+        self.inner.sleep(nanoseconds);
+    }
+    fn random(&self, bytes: &mut [u8]) -> Answer<()> {
+        self.inner.random(bytes)
+    }
+    fn process(&self) -> u32 {
+        self.inner.process()
+    }
+}
+
+pub fn options(root: &Path) -> Options {
+    let below = |name: &str| Some(root.join(name).into_os_string().into_encoded_bytes());
+    Options {
+        work_root: below(".work_lease_table"),
+        target_root: below(".target_lease_table"),
+        shards: 16,
+        file_mode: 0o600,
+        lock_timeout: 20_000_000_000,
+        durable: true,
+    }
+}
+
+/// A clock that the test sets.
+pub type Clock = Arc<Mutex<f64>>;
+
+pub fn campaign(root: &Path, owner: &str, clock: &Clock, sys: Arc<dyn Sys>) -> Campaign {
+    let settings = Settings {
+        owner: owner.to_string(),
+        worker: 0,
+        work_ttl: 10.0,
+        target_ttl: 10.0,
+    };
+    let clock = Arc::clone(clock);
+    Campaign::new(
+        Box::new(Files::new(Arc::clone(&sys), options(root))),
+        settings,
+        Box::new(move || *clock.lock().unwrap()),
+        Box::new(move |bytes| {
+            sys.random(bytes).expect("getrandom");
+            Ok(())
+        }),
+    )
+}
+
+/// Every file below `root`, with its bytes; lock files left out.
+pub fn files(root: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut rest = vec![root.to_path_buf()];
+    while let Some(directory) = rest.pop() {
+        let Ok(entries) = std::fs::read_dir(&directory) else {
+            continue;
+        };
+        for entry in entries.map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                rest.push(entry.path());
+            } else if !entry.path().to_string_lossy().ends_with(".lock") {
+                let bytes = std::fs::read(entry.path()).unwrap();
+                found.push((entry.path().to_string_lossy().into_owned(), bytes));
+            }
+        }
+    }
+    found.sort();
+    found
+}
