@@ -435,6 +435,64 @@ typedef struct symlease_lease {
 } symlease_lease;
 
 /**
+ * Who stands in a claim's way. Written on HELD, COMMITTING and DONE; target
+ * also on a group's E_CORRUPT.
+ */
+typedef struct symlease_holder {
+  /**
+   * UTF-8, NUL-terminated; a longer one is cut at a character.
+   */
+  char owner[SYMLEASE_OWNER_SIZE];
+  /**
+   * Seconds until its time is over; 0 where none decides.
+   */
+  double remaining;
+  /**
+   * The target, in a group's claim.
+   */
+  uint64_t target;
+  /**
+   * Written zero.
+   */
+  uint64_t reserved[8];
+} symlease_holder;
+
+/**
+ * What a claim may ask beyond the handle's settings. Zero everywhere but in
+ * struct_size means the handle's. Smaller and larger ones as symlease_options.
+ */
+typedef struct symlease_claim_options {
+  /**
+   * sizeof(symlease_claim_options).
+   */
+  size_t struct_size;
+  /**
+   * UTF-8, at most 255 bytes; NULL: the handle's.
+   */
+  const char *owner;
+  /**
+   * Seconds; judges the record that is there; 0: its own.
+   */
+  double ttl;
+  /**
+   * Seconds; is written; 0: the handle's.
+   */
+  double new_ttl;
+  /**
+   * Unix seconds; 0: the clock.
+   */
+  double now;
+  /**
+   * The rank; 0: the handle's.
+   */
+  uint32_t worker;
+  /**
+   * 0 or SYMLEASE_CLAIM_TAKEOVER.
+   */
+  uint32_t flags;
+} symlease_claim_options;
+
+/**
  * A group of targets leased together. As symlease_lease; targets (in any
  * order), count and token are all that counts as input.
  */
@@ -468,29 +526,6 @@ typedef struct symlease_group {
    */
   uint64_t reserved[8];
 } symlease_group;
-
-/**
- * Who stands in a claim's way. Written on HELD, COMMITTING and DONE; target
- * also on a group's E_CORRUPT.
- */
-typedef struct symlease_holder {
-  /**
-   * UTF-8, NUL-terminated; a longer one is cut at a character.
-   */
-  char owner[SYMLEASE_OWNER_SIZE];
-  /**
-   * Seconds until its time is over; 0 where none decides.
-   */
-  double remaining;
-  /**
-   * The target, in a group's claim.
-   */
-  uint64_t target;
-  /**
-   * Written zero.
-   */
-  uint64_t reserved[8];
-} symlease_holder;
 
 /**
  * What symlease_heartbeat_all did, in entries.
@@ -689,41 +724,6 @@ typedef struct symlease_counters {
    */
   uint64_t reserved[8];
 } symlease_counters;
-
-/**
- * What a claim may ask beyond the handle's settings. Zero everywhere but in
- * struct_size means the handle's. Smaller and larger ones as symlease_options.
- */
-typedef struct symlease_claim_options {
-  /**
-   * sizeof(symlease_claim_options).
-   */
-  size_t struct_size;
-  /**
-   * UTF-8, at most 255 bytes; NULL: the handle's.
-   */
-  const char *owner;
-  /**
-   * Seconds; judges the record that is there; 0: its own.
-   */
-  double ttl;
-  /**
-   * Seconds; is written; 0: the handle's.
-   */
-  double new_ttl;
-  /**
-   * Unix seconds; 0: the clock.
-   */
-  double now;
-  /**
-   * The rank; 0: the handle's.
-   */
-  uint32_t worker;
-  /**
-   * 0 or SYMLEASE_CLAIM_TAKEOVER.
-   */
-  uint32_t flags;
-} symlease_claim_options;
 
 /**
  * One record, shown to a callback and valid until it returns; copy what is
@@ -1004,6 +1004,112 @@ symlease_status symlease_target_id(uint64_t target, char id[SYMLEASE_ID_SIZE]);
  * Returns OK; E_INVALID for a NULL or an overlap.
  */
 symlease_status symlease_coverage_classify(const uint8_t *counts, uint8_t *bits, size_t len);
+
+/**
+ * Opens a campaign in the directory `root`; nothing is made or changed before
+ * the first change. `root` may be NULL when the options name the roots that
+ * are used. `options` may be NULL: defaults. `*out` is the caller's until
+ * symlease_close. Any thread.
+ *
+ * E_INVALID: an argument is wrong. E_UNSUPPORTED: "etcd://", another engine
+ * than files, SYMLEASE_EXPIRY_OBSERVED and a read-only handle are not in this
+ * version.
+ *
+ * # Safety
+ * Pointers are NULL or valid; strings end in NUL.
+ */
+symlease_status symlease_open(const char *root,
+                              const struct symlease_options *options,
+                              struct symlease_campaign **out);
+
+/**
+ * Ends a handle; takes it from all threads. NULL: nothing happens. Leaves the
+ * last error alone.
+ *
+ * # Safety
+ * `campaign` is NULL or came from symlease_open and was not closed.
+ */
+void symlease_close(struct symlease_campaign *campaign);
+
+/**
+ * Claims work: symlease_claim_with without options.
+ *
+ * # Safety
+ * As symlease_claim_with.
+ */
+symlease_status symlease_claim(struct symlease_campaign *campaign,
+                               const char *id,
+                               const char *payload,
+                               struct symlease_lease *lease,
+                               struct symlease_holder *holder);
+
+/**
+ * Claims the work `id` (64 lower-case hex digits) with a JSON object as its
+ * payload (NULL keeps what is there). OK: `*lease` is written. HELD,
+ * COMMITTING, DONE: `*holder`, unless NULL, says who. E_CORRUPT: the record is
+ * damaged and was left alone. E_TIMEOUT: its lock was not free in time. Any
+ * thread.
+ *
+ * # Safety
+ * `campaign` is open; other pointers are NULL or valid; strings end in NUL.
+ */
+symlease_status symlease_claim_with(struct symlease_campaign *campaign,
+                                    const char *id,
+                                    const char *payload,
+                                    const struct symlease_claim_options *options,
+                                    struct symlease_lease *lease,
+                                    struct symlease_holder *holder);
+
+/**
+ * Where a lease stands; reads only. OK, COMMITTING or ALREADY fill the rest of
+ * `*lease`; STALE leaves it. Any thread.
+ *
+ * # Safety
+ * `campaign` is open, `lease` valid.
+ */
+symlease_status symlease_verify(struct symlease_campaign *campaign, struct symlease_lease *lease);
+
+/**
+ * Renews a lease for another TTL. OK: `*lease` is filled. ALREADY: this token
+ * completed it. STALE: somebody else's, or gone. A lease past its TTL that
+ * nobody took is still its holder's. Any thread.
+ *
+ * # Safety
+ * `campaign` is open, `lease` valid.
+ */
+symlease_status symlease_heartbeat(struct symlease_campaign *campaign,
+                                   struct symlease_lease *lease);
+
+/**
+ * Gives work back that was not tried: anyone may claim it at once. COMMITTING:
+ * its commit has begun. STALE. Any thread.
+ *
+ * # Safety
+ * `campaign` is open, `lease` valid.
+ */
+symlease_status symlease_abandon(struct symlease_campaign *campaign,
+                                 const struct symlease_lease *lease);
+
+/**
+ * Begins the commit with a manifest, a JSON object. Irreversible: neither TTL
+ * nor death makes it stealable. The same manifest again is OK, another
+ * CONFLICT. STALE. Any thread.
+ *
+ * # Safety
+ * `campaign` is open, `lease` and `manifest` valid.
+ */
+symlease_status symlease_begin_commit(struct symlease_campaign *campaign,
+                                      const struct symlease_lease *lease,
+                                      const char *manifest);
+
+/**
+ * Ends the work. ALREADY: this token ended it before. STALE. Any thread.
+ *
+ * # Safety
+ * `campaign` is open, `lease` valid.
+ */
+symlease_status symlease_complete(struct symlease_campaign *campaign,
+                                  const struct symlease_lease *lease);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -6,6 +6,7 @@
 #![allow(clippy::missing_safety_doc)] // what a C caller must keep is said in each comment, in C's words
 
 pub mod argument;
+pub mod campaign;
 pub mod constants;
 pub mod error;
 mod layout;
@@ -13,3 +14,4 @@ pub mod library;
 #[cfg(test)]
 mod tests;
 pub mod types;
+pub mod work;

@@ -352,5 +352,15 @@ pub type symlease_novel_fn = Option<
 /// A handle of one open campaign: made by symlease_open or symlease_open_env,
 /// ended by symlease_close. May be used by many threads at once.
 pub struct symlease_campaign {
-    _opaque: (),
+    campaign: crate::campaign::Campaign,
+}
+
+impl symlease_campaign {
+    pub(super) fn new(campaign: crate::campaign::Campaign) -> symlease_campaign {
+        symlease_campaign { campaign }
+    }
+
+    pub(super) fn campaign(&self) -> &crate::campaign::Campaign {
+        &self.campaign
+    }
 }

@@ -320,6 +320,14 @@ impl Sys for Linux {
         Ok(())
     }
 
+    fn host(&self) -> String {
+        let mut name = [0u8; 256];
+        // SAFETY: the buffer is valid for one less than its length: it ends in NUL.
+        unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+        let end = name.iter().position(|byte| *byte == 0).unwrap_or(0);
+        String::from_utf8_lossy(&name[..end]).into_owned()
+    }
+
     fn process(&self) -> u32 {
         pid() as u32
     }

@@ -95,6 +95,8 @@ pub trait Sys: Send + Sync {
     fn sleep(&self, nanoseconds: u64);
     /// getrandom(2).
     fn random(&self, bytes: &mut [u8]) -> Answer<()>;
+    /// gethostname(2), as text.
+    fn host(&self) -> String;
     /// getpid(2).
     fn process(&self) -> u32;
 }

@@ -109,6 +109,9 @@ impl Sys for Faulty {
     fn random(&self, bytes: &mut [u8]) -> Answer<()> {
         self.inner.random(bytes)
     }
+    fn host(&self) -> String {
+        self.inner.host()
+    }
     fn process(&self) -> u32 {
         self.inner.process()
     }

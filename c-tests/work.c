@@ -1,0 +1,125 @@
+/* Work leases, with only the header. Argument: an empty directory. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "symlease.h"
+
+#define CHECK(what)                                                                      \
+  do {                                                                                   \
+    if (!(what)) {                                                                       \
+      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #what, symlease_last_error()); \
+      exit(1);                                                                           \
+    }                                                                                    \
+  } while (0)
+
+static double now = 1786060800.25;
+
+static double test_clock(void *user) {
+  return *(double *)user;
+}
+
+static symlease_campaign *open_as(const char *root, const char *owner) {
+  symlease_options options;
+  symlease_campaign *campaign = NULL;
+  symlease_options_init(&options, sizeof options);
+  options.owner = owner;
+  options.work_ttl = 10.0;
+  options.clock = test_clock;
+  options.clock_user = &now;
+  CHECK(symlease_open(root, &options, &campaign) == SYMLEASE_OK);
+  return campaign;
+}
+
+static void life(const char *root) {
+  symlease_campaign *a = open_as(root, "a"), *b = open_as(root, "b");
+  symlease_lease mine, theirs;
+  symlease_holder holder;
+  char id[SYMLEASE_ID_SIZE];
+  CHECK(symlease_work_id_json("{\"b\":2,\"a\":1}", id) == SYMLEASE_OK);
+  CHECK(strcmp(id, "43258cff783fe7036d8a43033f830adfc60ec037382473548ac742b888292777") == 0);
+  memset(&mine, 0, sizeof mine);
+  memset(&theirs, 0, sizeof theirs);
+  CHECK(symlease_claim(a, id, "{\"b\":2,\"a\":1}", &mine, NULL) == SYMLEASE_OK);
+  CHECK(mine.attempts == 1 && mine.fence > 0 && mine.ttl == 10.0);
+  CHECK(symlease_claim(b, id, NULL, &theirs, &holder) == SYMLEASE_HELD);
+  CHECK(strcmp(holder.owner, "a") == 0 && holder.remaining == 10.0);
+  CHECK(theirs.token[0] == 0); /* outputs only on success */
+  CHECK(strstr(symlease_last_error(), id) != NULL);
+  now += 11.0;
+  CHECK(symlease_claim(b, id, NULL, &theirs, NULL) == SYMLEASE_OK);
+  CHECK(theirs.fence > mine.fence && theirs.steals == 1);
+  CHECK(symlease_heartbeat(a, &mine) == SYMLEASE_STALE);
+  CHECK(symlease_begin_commit(a, &mine, "{}") == SYMLEASE_STALE);
+  CHECK(symlease_heartbeat(b, &theirs) == SYMLEASE_OK && theirs.updated == now);
+  CHECK(symlease_begin_commit(b, &theirs, "{\"r\":1}") == SYMLEASE_OK);
+  CHECK(symlease_begin_commit(b, &theirs, "{\"r\":2}") == SYMLEASE_CONFLICT);
+  CHECK(symlease_verify(b, &theirs) == SYMLEASE_COMMITTING);
+  CHECK(symlease_abandon(b, &theirs) == SYMLEASE_COMMITTING);
+  CHECK(symlease_complete(b, &theirs) == SYMLEASE_OK);
+  CHECK(symlease_complete(b, &theirs) == SYMLEASE_ALREADY);
+  CHECK(symlease_claim(a, id, NULL, &mine, &holder) == SYMLEASE_DONE);
+  symlease_close(a);
+  symlease_close(b);
+  symlease_close(NULL);
+}
+
+static void bad_arguments(const char *root) {
+  symlease_campaign *a = open_as(root, "a"), *other = NULL;
+  symlease_options options;
+  symlease_lease lease;
+  char id[SYMLEASE_ID_SIZE];
+  CHECK(symlease_work_id("x", 1, id) == SYMLEASE_OK);
+  memset(&lease, 0, sizeof lease);
+  CHECK(symlease_claim(NULL, id, NULL, &lease, NULL) == SYMLEASE_E_INVALID);
+  CHECK(symlease_claim(a, NULL, NULL, &lease, NULL) == SYMLEASE_E_INVALID);
+  CHECK(symlease_claim(a, "short", NULL, &lease, NULL) == SYMLEASE_E_INVALID);
+  CHECK(symlease_claim(a, id, "[]", &lease, NULL) == SYMLEASE_E_INVALID);
+  CHECK(strstr(symlease_last_error(), "payload") != NULL);
+  CHECK(symlease_claim(a, id, "{}", NULL, NULL) == SYMLEASE_E_INVALID);
+  CHECK(symlease_heartbeat(a, &lease) == SYMLEASE_E_INVALID);
+  CHECK(symlease_open(NULL, NULL, &other) == SYMLEASE_E_INVALID);
+  CHECK(symlease_open(root, NULL, NULL) == SYMLEASE_E_INVALID);
+  CHECK(symlease_open("etcd://host:1/x", NULL, &other) == SYMLEASE_E_UNSUPPORTED);
+  symlease_options_init(&options, sizeof options);
+  options.engine = SYMLEASE_ENGINE_LOG;
+  CHECK(symlease_open(root, &options, &other) == SYMLEASE_E_UNSUPPORTED);
+  symlease_options_init(&options, sizeof options);
+  options.work_ttl = -1.0;
+  CHECK(symlease_open(root, &options, &other) == SYMLEASE_E_INVALID);
+  CHECK(other == NULL);
+  symlease_close(a);
+}
+
+/* L7, F2: a forked child uses and closes the handle; the parent's lease stands. */
+static void forked(const char *root) {
+  symlease_campaign *a = open_as(root, "a");
+  symlease_lease lease;
+  char id[SYMLEASE_ID_SIZE];
+  int round, state;
+  CHECK(symlease_work_id("fork", 4, id) == SYMLEASE_OK);
+  memset(&lease, 0, sizeof lease);
+  CHECK(symlease_claim(a, id, NULL, &lease, NULL) == SYMLEASE_OK);
+  for (round = 0; round < 20; round++) {
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+      symlease_status status = symlease_heartbeat(a, &lease);
+      symlease_close(a);
+      _exit(status == SYMLEASE_OK ? 0 : 1);
+    }
+    CHECK(waitpid(child, &state, 0) == child && state == 0);
+    CHECK(symlease_heartbeat(a, &lease) == SYMLEASE_OK);
+  }
+  symlease_close(a);
+}
+
+int main(int count, char **arguments) {
+  CHECK(count == 2);
+  life(arguments[1]);
+  bad_arguments(arguments[1]);
+  forked(arguments[1]);
+  return 0;
+}
