@@ -116,10 +116,42 @@ static void forked(const char *root) {
   symlease_close(a);
 }
 
+static void groups(const char *root) {
+  symlease_campaign *a = open_as(root, "a"), *b = open_as(root, "b");
+  const uint64_t some[] = {7, 5, 7, 0}, others[] = {9, 5}, zero[] = {0};
+  uint64_t many[SYMLEASE_GROUP_MAX + 1];
+  symlease_group mine, theirs;
+  symlease_holder holder;
+  size_t i;
+  for (i = 0; i < SYMLEASE_GROUP_MAX + 1; i++) many[i] = i + 1;
+  memset(&mine, 0, sizeof mine);
+  memset(&theirs, 0, sizeof theirs);
+  CHECK(symlease_group_claim(a, NULL, 0, NULL, &mine, NULL) == SYMLEASE_E_INVALID); /* F32 */
+  CHECK(symlease_group_claim(a, NULL, 1, NULL, &mine, NULL) == SYMLEASE_E_INVALID);
+  CHECK(symlease_group_claim(a, zero, 1, NULL, &mine, NULL) == SYMLEASE_E_INVALID);
+  CHECK(symlease_group_claim(a, many, SYMLEASE_GROUP_MAX + 1, NULL, &mine, NULL) ==
+        SYMLEASE_E_LIMIT);
+  CHECK(symlease_group_claim(a, some, 4, NULL, &mine, NULL) == SYMLEASE_OK);
+  CHECK(mine.count == 2 && mine.targets[0] == 7 && mine.targets[1] == 5);
+  CHECK(symlease_group_claim(b, others, 2, NULL, &theirs, &holder) == SYMLEASE_HELD);
+  CHECK(holder.target == 5 && strcmp(holder.owner, "a") == 0 && theirs.count == 0);
+  now += 1.0;
+  CHECK(symlease_group_heartbeat(a, &mine) == SYMLEASE_OK && mine.updated == now);
+  CHECK(symlease_group_verify(a, &mine) == SYMLEASE_OK);
+  CHECK(symlease_group_release(a, &mine) == SYMLEASE_OK);
+  CHECK(symlease_group_heartbeat(a, &mine) == SYMLEASE_STALE);
+  CHECK(symlease_group_claim(b, others, 2, NULL, &theirs, NULL) == SYMLEASE_OK);
+  mine.count = SYMLEASE_GROUP_MAX + 1;
+  CHECK(symlease_group_release(a, &mine) == SYMLEASE_E_INVALID);
+  symlease_close(a);
+  symlease_close(b);
+}
+
 int main(int count, char **arguments) {
   CHECK(count == 2);
   life(arguments[1]);
   bad_arguments(arguments[1]);
   forked(arguments[1]);
+  groups(arguments[1]);
   return 0;
 }

@@ -1111,6 +1111,68 @@ symlease_status symlease_begin_commit(struct symlease_campaign *campaign,
 symlease_status symlease_complete(struct symlease_campaign *campaign,
                                   const struct symlease_lease *lease);
 
+/**
+ * Claims targets as one group: symlease_group_claim_with without options.
+ *
+ * # Safety
+ * As symlease_group_claim_with.
+ */
+symlease_status symlease_group_claim(struct symlease_campaign *campaign,
+                                     const uint64_t *targets,
+                                     size_t n,
+                                     const char *payload,
+                                     struct symlease_group *group,
+                                     struct symlease_holder *holder);
+
+/**
+ * Claims all of `targets` under one token, or none. Zeros and duplicates are
+ * dropped; then more than SYMLEASE_GROUP_MAX is E_LIMIT and none E_INVALID.
+ * OK: `*group` is written, primary first. HELD: `*holder`, unless NULL, says
+ * who holds which target. E_CORRUPT: `holder->target` is the damaged one. Any
+ * thread.
+ *
+ * # Safety
+ * `campaign` is open; `targets` has `n` numbers; other pointers are NULL or
+ * valid; strings end in NUL.
+ */
+symlease_status symlease_group_claim_with(struct symlease_campaign *campaign,
+                                          const uint64_t *targets,
+                                          size_t n,
+                                          const char *payload,
+                                          const struct symlease_claim_options *options,
+                                          struct symlease_group *group,
+                                          struct symlease_holder *holder);
+
+/**
+ * Renews all members with one common time, or none (H1, H2). OK: `*group` is
+ * filled. STALE: at least one member is not this token's. Any thread.
+ *
+ * # Safety
+ * `campaign` is open, `group` valid.
+ */
+symlease_status symlease_group_heartbeat(struct symlease_campaign *campaign,
+                                         struct symlease_group *group);
+
+/**
+ * Removes all members, or none. STALE: at least one is not this token's. Any
+ * thread.
+ *
+ * # Safety
+ * `campaign` is open, `group` valid.
+ */
+symlease_status symlease_group_release(struct symlease_campaign *campaign,
+                                       const struct symlease_group *group);
+
+/**
+ * Whether every member still carries the token; reads only. OK fills
+ * `*group`; STALE leaves it. Any thread.
+ *
+ * # Safety
+ * `campaign` is open, `group` valid.
+ */
+symlease_status symlease_group_verify(struct symlease_campaign *campaign,
+                                      struct symlease_group *group);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus

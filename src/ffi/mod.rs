@@ -9,6 +9,7 @@ pub mod argument;
 pub mod campaign;
 pub mod constants;
 pub mod error;
+pub mod group;
 mod layout;
 pub mod library;
 #[cfg(test)]

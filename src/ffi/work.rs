@@ -177,7 +177,7 @@ pub unsafe extern "C" fn symlease_complete(
 
 /// # Safety
 /// `pointer` is NULL or valid as its size says.
-unsafe fn claim_options(pointer: *const symlease_claim_options) -> Result<ClaimOptions> {
+pub(super) unsafe fn claim_options(pointer: *const symlease_claim_options) -> Result<ClaimOptions> {
     // SAFETY: the caller's contract.
     let Some(given) = (unsafe { sized(pointer, "options")? }) else {
         return Ok(ClaimOptions::default());
@@ -203,15 +203,9 @@ fn names(lease: &symlease_lease) -> Result<(String, String)> {
 }
 
 fn lease_of(id: &str, held: &Held) -> Result<symlease_lease> {
-    if !fits::<SYMLEASE_TOKEN_SIZE>(&held.token) {
-        return Err(Error::new(
-            Kind::Unsupported,
-            format!("record {id}: its token is too long"),
-        ));
-    }
     Ok(symlease_lease {
         id: array(id),
-        token: array(&held.token),
+        token: array(fitting(&held.token, id)?),
         fence: held.fence,
         attempts: held.attempts,
         steals: held.steals,
@@ -221,7 +215,18 @@ fn lease_of(id: &str, held: &Held) -> Result<symlease_lease> {
     })
 }
 
-fn holder_of(who: &Holder) -> symlease_holder {
+/// A token that a C struct can hold, whole.
+pub(super) fn fitting<'a>(token: &'a str, of: &str) -> Result<&'a str> {
+    if fits::<SYMLEASE_TOKEN_SIZE>(token) {
+        return Ok(token);
+    }
+    Err(Error::new(
+        Kind::Unsupported,
+        format!("{of}: its token does not fit symlease_lease.token"),
+    ))
+}
+
+pub(super) fn holder_of(who: &Holder) -> symlease_holder {
     symlease_holder {
         owner: array(&who.owner),
         remaining: who.remaining,
@@ -242,14 +247,14 @@ fn renew(
     said(what, id)
 }
 
-fn said(what: Answer, id: &str) -> Result<symlease_status> {
+pub(super) fn said(what: Answer, id: &str) -> Result<symlease_status> {
     match what {
         Answer::Ok => Ok(SYMLEASE_OK),
-        other => answer(status(other), &format!("work {id}: {}", word(other))),
+        other => answer(status(other), &format!("{id}: {}", word(other))),
     }
 }
 
-fn status(what: Answer) -> symlease_status {
+pub(super) fn status(what: Answer) -> symlease_status {
     match what {
         Answer::Ok => SYMLEASE_OK,
         Answer::Held => SYMLEASE_HELD,
@@ -262,7 +267,7 @@ fn status(what: Answer) -> symlease_status {
     }
 }
 
-fn word(what: Answer) -> &'static str {
+pub(super) fn word(what: Answer) -> &'static str {
     match what {
         Answer::Ok => "done",
         Answer::Held => "held",
