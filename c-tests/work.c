@@ -147,11 +147,51 @@ static void groups(const char *root) {
   symlease_close(b);
 }
 
+/* H3: one bad entry never stops the others, and the counts add up. */
+static void batches(const char *root) {
+  symlease_campaign *a = open_as(root, "a");
+  symlease_lease leases[70];
+  symlease_group group[2];
+  symlease_status results[70], group_results[2];
+  symlease_heartbeat_stats stats;
+  const uint64_t target = 1000;
+  char id[SYMLEASE_ID_SIZE];
+  int i;
+  memset(leases, 0, sizeof leases);
+  memset(group, 0, sizeof group);
+  for (i = 0; i < 70; i++) {
+    CHECK(symlease_work_id(&i, sizeof i, id) == SYMLEASE_OK);
+    CHECK(symlease_claim(a, id, NULL, &leases[i], NULL) == SYMLEASE_OK);
+  }
+  CHECK(symlease_group_claim(a, &target, 1, NULL, &group[0], NULL) == SYMLEASE_OK);
+  leases[3].token[0] ^= 1;   /* stale */
+  leases[5].id[0] = 'X';     /* no id */
+  leases[6].reserved[2] = 1; /* from a newer program */
+  now += 1.0;
+  CHECK(symlease_heartbeat_all(a, leases, 70, group, 2, results, group_results, &stats) ==
+        SYMLEASE_OK);
+  for (i = 0; i < 70; i++) {
+    symlease_status wanted = i == 3               ? SYMLEASE_STALE
+                             : i == 5 || i == 6 ? SYMLEASE_E_INVALID
+                                                  : SYMLEASE_OK;
+    CHECK(results[i] == wanted);
+    CHECK(wanted != SYMLEASE_OK || leases[i].updated == now);
+  }
+  CHECK(group_results[0] == SYMLEASE_OK && group_results[1] == SYMLEASE_E_INVALID);
+  CHECK(stats.work_ok == 67 && stats.work_failed == 3);
+  CHECK(stats.target_ok == 1 && stats.target_failed == 1);
+  CHECK(symlease_heartbeat_many(a, NULL, 0, NULL) == SYMLEASE_OK);
+  CHECK(symlease_heartbeat_many(a, NULL, 1, results) == SYMLEASE_E_INVALID);
+  CHECK(symlease_heartbeat_all(a, NULL, 0, NULL, 0, NULL, NULL, NULL) == SYMLEASE_OK);
+  symlease_close(a);
+}
+
 int main(int count, char **arguments) {
   CHECK(count == 2);
   life(arguments[1]);
   bad_arguments(arguments[1]);
   forked(arguments[1]);
   groups(arguments[1]);
+  batches(arguments[1]);
   return 0;
 }

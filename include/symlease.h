@@ -1173,6 +1173,38 @@ symlease_status symlease_group_release(struct symlease_campaign *campaign,
 symlease_status symlease_group_verify(struct symlease_campaign *campaign,
                                       struct symlease_group *group);
 
+/**
+ * Renews many leases with shared syncs. `results[i]` is written for every
+ * entry, as symlease_heartbeat would answer it; one that fails never stops
+ * another (H3). OK when every entry was answered, an entry's error included.
+ * Any thread.
+ *
+ * # Safety
+ * `campaign` is open; both arrays have `n` entries.
+ */
+symlease_status symlease_heartbeat_many(struct symlease_campaign *campaign,
+                                        struct symlease_lease *leases,
+                                        size_t n,
+                                        symlease_status *results);
+
+/**
+ * Renews everything a coordinator holds: `n` leases with shared syncs, then
+ * `m` groups, each on its own. The counts in `*stats` add up to n + m (H3).
+ * `lease_results`, `group_results` and `stats` may be NULL. OK when every
+ * entry was answered. Any thread.
+ *
+ * # Safety
+ * `campaign` is open; the arrays have `n` and `m` entries.
+ */
+symlease_status symlease_heartbeat_all(struct symlease_campaign *campaign,
+                                       struct symlease_lease *leases,
+                                       size_t n,
+                                       struct symlease_group *groups,
+                                       size_t m,
+                                       symlease_status *lease_results,
+                                       symlease_status *group_results,
+                                       struct symlease_heartbeat_stats *stats);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus

@@ -14,7 +14,7 @@ use super::types::{
 use super::work::{claim_options, fitting, holder_of, said, status, word};
 use crate::campaign::group::{damaged_target, Members};
 use crate::campaign::work::Claimed;
-use crate::campaign::{Answer, Held};
+use crate::campaign::{Answer, Campaign, Held};
 use crate::error::{Kind, Result};
 
 /// Claims targets as one group: symlease_group_claim_with without options.
@@ -101,9 +101,7 @@ pub unsafe extern "C" fn symlease_group_heartbeat(
     guard("symlease_group_heartbeat", || {
         // SAFETY: the caller's contract, as above.
         let (campaign, group) = unsafe { (open_handle(campaign)?, reference_mut(group, "group")?) };
-        let (members, token) = names(group)?;
-        let (what, held) = campaign.group_heartbeat(&members, &token)?;
-        renew(group, &members, what, held)
+        heartbeat(campaign, group)
     })
 }
 
@@ -142,6 +140,15 @@ pub unsafe extern "C" fn symlease_group_verify(
         let (what, held) = campaign.group_verify(&members, &token)?;
         renew(group, &members, what, held)
     })
+}
+
+pub(super) fn heartbeat(
+    campaign: &Campaign,
+    group: &mut symlease_group,
+) -> Result<symlease_status> {
+    let (members, token) = names(group)?;
+    let (what, held) = campaign.group_heartbeat(&members, &token)?;
+    renew(group, &members, what, held)
 }
 
 fn names(group: &symlease_group) -> Result<(Members, String)> {

@@ -6,6 +6,7 @@
 #![allow(clippy::missing_safety_doc)] // what a C caller must keep is said in each comment, in C's words
 
 pub mod argument;
+pub mod batch;
 pub mod campaign;
 pub mod constants;
 pub mod error;

@@ -196,7 +196,7 @@ pub(super) unsafe fn claim_options(pointer: *const symlease_claim_options) -> Re
     })
 }
 
-fn names(lease: &symlease_lease) -> Result<(String, String)> {
+pub(super) fn names(lease: &symlease_lease) -> Result<(String, String)> {
     reserved_zero(&lease.reserved, "lease.reserved")?;
     let id = id_field(&lease.id, "lease.id")?.to_string();
     Ok((id, token_field(&lease.token, "lease.token")?.to_string()))
@@ -235,7 +235,7 @@ pub(super) fn holder_of(who: &Holder) -> symlease_holder {
     }
 }
 
-fn renew(
+pub(super) fn renew(
     lease: &mut symlease_lease,
     what: Answer,
     id: &str,
