@@ -186,6 +186,66 @@ static void batches(const char *root) {
   symlease_close(a);
 }
 
+struct seen {
+  int shown, stop_after;
+  char last[SYMLEASE_ID_SIZE];
+};
+
+static int look(void *user, const symlease_view *view) {
+  struct seen *seen = user;
+  CHECK(view->struct_size == sizeof *view);
+  CHECK(strcmp(seen->last, view->id) < 0); /* in id order, each once */
+  strcpy(seen->last, view->id);
+  CHECK((view->json == NULL) == (view->status == SYMLEASE_SCAN_CORRUPT));
+  return ++seen->shown == seen->stop_after;
+}
+
+static int count(void *user, const symlease_view *view) {
+  CHECK(view->status == SYMLEASE_SCAN_LEASED && view->payload != NULL);
+  ++*(int *)user;
+  return 0;
+}
+
+static void looking(const char *root) {
+  symlease_campaign *a = open_as(root, "a");
+  symlease_counts counts;
+  symlease_counters counters;
+  struct seen seen = {0, 0, ""};
+  char id[SYMLEASE_ID_SIZE], *json = NULL;
+  int expired = 0, all = 0;
+  now += 5.0;
+  CHECK(symlease_read_counts(a, SYMLEASE_TABLE_WORK, &counts) == SYMLEASE_OK);
+  CHECK(counts.done == 1 && counts.leased == 71 && counts.corrupt == 0);
+  CHECK(symlease_scan(a, SYMLEASE_TABLE_WORK, SYMLEASE_SCAN_ALL, NULL, 0, look, &seen) ==
+        SYMLEASE_OK);
+  CHECK(seen.shown == 72);
+  memset(&seen, 0, sizeof seen);
+  seen.stop_after = 7;
+  CHECK(symlease_scan(a, SYMLEASE_TABLE_WORK, SYMLEASE_SCAN_LEASED, NULL, 0, look, &seen) ==
+        SYMLEASE_OK);
+  CHECK(seen.shown == 7);
+  seen.stop_after = 0; /* go on behind the last one */
+  CHECK(symlease_scan(a, SYMLEASE_TABLE_WORK, SYMLEASE_SCAN_LEASED, seen.last, 0, look, &seen) ==
+        SYMLEASE_OK);
+  CHECK(seen.shown == 71);
+  CHECK(symlease_scan(a, SYMLEASE_TABLE_WORK, 0, NULL, 0, look, &seen) == SYMLEASE_E_INVALID);
+  CHECK(symlease_scan(a, SYMLEASE_TABLE_WORK, 16, NULL, 0, look, &seen) == SYMLEASE_E_INVALID);
+  CHECK(symlease_scan(a, SYMLEASE_TABLE_WORK, 1, NULL, 0, NULL, NULL) == SYMLEASE_E_INVALID);
+  CHECK(symlease_list_expired(a, SYMLEASE_TTL_RECORD, 0, count, &expired) == SYMLEASE_OK);
+  CHECK((uint64_t)expired == counts.expired);
+  CHECK(symlease_list_expired(a, 0.0, 0, count, &all) == SYMLEASE_OK && all == 71);
+  CHECK(symlease_list_expired(a, -2.0, 0, count, &all) == SYMLEASE_E_INVALID);
+  CHECK(symlease_list_commits(a, 0, count, &all) == SYMLEASE_OK && all == 71);
+  CHECK(symlease_work_id("absent", 6, id) == SYMLEASE_OK);
+  CHECK(symlease_read_record(a, SYMLEASE_TABLE_WORK, id, &json) == SYMLEASE_ABSENT);
+  CHECK(json == NULL);
+  CHECK(symlease_read_record(a, SYMLEASE_TABLE_WORK, seen.last, &json) == SYMLEASE_OK);
+  CHECK(strstr(json, seen.last) != NULL);
+  symlease_string_free(json);
+  CHECK(symlease_read_counters(a, &counters) == SYMLEASE_OK && counters.locks == 0);
+  symlease_close(a);
+}
+
 int main(int count, char **arguments) {
   CHECK(count == 2);
   life(arguments[1]);
@@ -193,5 +253,6 @@ int main(int count, char **arguments) {
   forked(arguments[1]);
   groups(arguments[1]);
   batches(arguments[1]);
+  looking(arguments[1]);
   return 0;
 }

@@ -554,6 +554,102 @@ typedef struct symlease_heartbeat_stats {
 } symlease_heartbeat_stats;
 
 /**
+ * One record, shown to a callback and valid until it returns; copy what is
+ * needed longer. Grows at the end: read a field only where struct_size
+ * reaches over it. Strings are UTF-8 and NUL-terminated; NULL: none.
+ */
+typedef struct symlease_view {
+  /**
+   * Bytes of this struct in the library that runs.
+   */
+  size_t struct_size;
+  /**
+   * 64 lower-case hex digits.
+   */
+  const char *id;
+  /**
+   * Who holds it.
+   */
+  const char *owner;
+  /**
+   * Who held it before.
+   */
+  const char *previous_owner;
+  /**
+   * The current token.
+   */
+  const char *token;
+  /**
+   * JSON.
+   */
+  const char *payload;
+  /**
+   * JSON, of the commit that has begun.
+   */
+  const char *manifest;
+  /**
+   * The whole record; NULL when damaged (why: symlease_last_error()).
+   */
+  const char *json;
+  /**
+   * The holder's session.
+   */
+  const char *session;
+  /**
+   * Grows with every claim.
+   */
+  uint64_t fence;
+  /**
+   * The target, in the target table.
+   */
+  uint64_t target;
+  /**
+   * Unix seconds of the last heartbeat.
+   */
+  double updated;
+  /**
+   * Seconds.
+   */
+  double ttl;
+  /**
+   * Seconds; < 0: past.
+   */
+  double remaining;
+  /**
+   * The holder's rank.
+   */
+  uint32_t worker;
+  /**
+   * Claims so far.
+   */
+  uint32_t attempts;
+  /**
+   * Claims that changed the owner.
+   */
+  uint32_t steals;
+  /**
+   * One of SYMLEASE_SCAN_LEASED, _COMMITTING, _DONE, _CORRUPT.
+   */
+  int32_t status;
+  /**
+   * SYMLEASE_LIFE_*.
+   */
+  int32_t life;
+  /**
+   * SYMLEASE_HOLDER_*.
+   */
+  int32_t holder;
+} symlease_view;
+
+/**
+ * Sees one record. As a visitor: no lock is held, symlease may be called, and
+ * non-zero stops the visit (the call is OK). As publish of symlease_replay:
+ * runs under the record's lock, must not call symlease (E_INVALID at once),
+ * and 0 means published. Runs on the calling thread; must not throw.
+ */
+typedef int (*symlease_view_fn)(void *user, const struct symlease_view *view);
+
+/**
  * Records of a table by status.
  */
 typedef struct symlease_counts {
@@ -582,6 +678,48 @@ typedef struct symlease_counts {
    */
   uint64_t reserved[8];
 } symlease_counts;
+
+/**
+ * What a handle did since it was opened.
+ */
+typedef struct symlease_counters {
+  /**
+   * Locks taken.
+   */
+  uint64_t locks;
+  /**
+   * Locks that were not free at the first try.
+   */
+  uint64_t contended;
+  /**
+   * Locks given up at the deadline.
+   */
+  uint64_t timeouts;
+  /**
+   * Nanoseconds spent waiting for locks.
+   */
+  uint64_t wait_ns;
+  /**
+   * Steps that were tried again.
+   */
+  uint64_t retries;
+  /**
+   * Syncs to storage.
+   */
+  uint64_t syncs;
+  /**
+   * Reads answered from what the handle knew.
+   */
+  uint64_t cache_hits;
+  /**
+   * Calls that ended in E_INDETERMINATE.
+   */
+  uint64_t indeterminate;
+  /**
+   * Written zero.
+   */
+  uint64_t reserved[8];
+} symlease_counters;
 
 /**
  * One set byte of a coverage map. Never grows.
@@ -682,144 +820,6 @@ typedef struct symlease_sparse {
    */
   size_t count;
 } symlease_sparse;
-
-/**
- * What a handle did since it was opened.
- */
-typedef struct symlease_counters {
-  /**
-   * Locks taken.
-   */
-  uint64_t locks;
-  /**
-   * Locks that were not free at the first try.
-   */
-  uint64_t contended;
-  /**
-   * Locks given up at the deadline.
-   */
-  uint64_t timeouts;
-  /**
-   * Nanoseconds spent waiting for locks.
-   */
-  uint64_t wait_ns;
-  /**
-   * Steps that were tried again.
-   */
-  uint64_t retries;
-  /**
-   * Syncs to storage.
-   */
-  uint64_t syncs;
-  /**
-   * Reads answered from what the handle knew.
-   */
-  uint64_t cache_hits;
-  /**
-   * Calls that ended in E_INDETERMINATE.
-   */
-  uint64_t indeterminate;
-  /**
-   * Written zero.
-   */
-  uint64_t reserved[8];
-} symlease_counters;
-
-/**
- * One record, shown to a callback and valid until it returns; copy what is
- * needed longer. Grows at the end: read a field only where struct_size
- * reaches over it. Strings are UTF-8 and NUL-terminated; NULL: none.
- */
-typedef struct symlease_view {
-  /**
-   * Bytes of this struct in the library that runs.
-   */
-  size_t struct_size;
-  /**
-   * 64 lower-case hex digits.
-   */
-  const char *id;
-  /**
-   * Who holds it.
-   */
-  const char *owner;
-  /**
-   * Who held it before.
-   */
-  const char *previous_owner;
-  /**
-   * The current token.
-   */
-  const char *token;
-  /**
-   * JSON.
-   */
-  const char *payload;
-  /**
-   * JSON, of the commit that has begun.
-   */
-  const char *manifest;
-  /**
-   * The whole record; NULL when damaged (why: symlease_last_error()).
-   */
-  const char *json;
-  /**
-   * The holder's session.
-   */
-  const char *session;
-  /**
-   * Grows with every claim.
-   */
-  uint64_t fence;
-  /**
-   * The target, in the target table.
-   */
-  uint64_t target;
-  /**
-   * Unix seconds of the last heartbeat.
-   */
-  double updated;
-  /**
-   * Seconds.
-   */
-  double ttl;
-  /**
-   * Seconds; < 0: past.
-   */
-  double remaining;
-  /**
-   * The holder's rank.
-   */
-  uint32_t worker;
-  /**
-   * Claims so far.
-   */
-  uint32_t attempts;
-  /**
-   * Claims that changed the owner.
-   */
-  uint32_t steals;
-  /**
-   * One of SYMLEASE_SCAN_LEASED, _COMMITTING, _DONE, _CORRUPT.
-   */
-  int32_t status;
-  /**
-   * SYMLEASE_LIFE_*.
-   */
-  int32_t life;
-  /**
-   * SYMLEASE_HOLDER_*.
-   */
-  int32_t holder;
-} symlease_view;
-
-/**
- * Sees one record. As a visitor: no lock is held, symlease may be called, and
- * non-zero stops the visit (the call is OK). As publish of symlease_replay:
- * runs under the record's lock, must not call symlease (E_INVALID at once),
- * and 0 means published. Runs on the calling thread; must not throw.
- */
-typedef int (*symlease_view_fn)(void *user, const struct symlease_view *view);
 
 /**
  * Sees new bits: those of one candidate of a merge, or of one shard of a
@@ -1204,6 +1204,82 @@ symlease_status symlease_heartbeat_all(struct symlease_campaign *campaign,
                                        symlease_status *lease_results,
                                        symlease_status *group_results,
                                        struct symlease_heartbeat_stats *stats);
+
+/**
+ * Shows records of a lease table in id order, each once, from behind
+ * `after_id` (NULL: from the first), at most `limit` (0: all) of those in
+ * `scan_mask` (SYMLEASE_SCAN_*; 0 is E_INVALID). A damaged record is shown
+ * only with SYMLEASE_SCAN_CORRUPT and never ends the scan. `visit` runs with
+ * no lock held; non-zero stops: OK. Coverage cannot be scanned: E_INVALID.
+ *
+ * # Safety
+ * `campaign` is open; `after_id` is NULL or ends in NUL; `visit` is callable.
+ */
+symlease_status symlease_scan(struct symlease_campaign *campaign,
+                              int32_t table,
+                              uint32_t scan_mask,
+                              const char *after_id,
+                              size_t limit,
+                              symlease_view_fn visit,
+                              void *user);
+
+/**
+ * Shows work records that are leased and not live, oldest first, ties by id,
+ * abandoned ones last; at most `limit` (0: all). `ttl` in seconds judges them:
+ * SYMLEASE_TTL_RECORD each record's own, 0 all leased ones.
+ *
+ * # Safety
+ * `campaign` is open; `visit` is callable.
+ */
+symlease_status symlease_list_expired(struct symlease_campaign *campaign,
+                                      double ttl,
+                                      size_t limit,
+                                      symlease_view_fn visit,
+                                      void *user);
+
+/**
+ * Shows work records whose commit has begun, oldest first, ties by id; at
+ * most `limit` (0: all).
+ *
+ * # Safety
+ * `campaign` is open; `visit` is callable.
+ */
+symlease_status symlease_list_commits(struct symlease_campaign *campaign,
+                                      size_t limit,
+                                      symlease_view_fn visit,
+                                      void *user);
+
+/**
+ * One record's JSON as it stands; free it with symlease_string_free. ABSENT.
+ * E_CORRUPT: damaged. SYMLEASE_TABLE_COVERAGE is E_UNSUPPORTED in this version.
+ *
+ * # Safety
+ * `campaign` is open; `id` ends in NUL; `json` is valid.
+ */
+symlease_status symlease_read_record(struct symlease_campaign *campaign,
+                                     int32_t table,
+                                     const char *id,
+                                     char **json);
+
+/**
+ * How many records of a lease table are in which state; `expired` is part of
+ * `leased`. Reads every record.
+ *
+ * # Safety
+ * `campaign` is open, `counts` valid.
+ */
+symlease_status symlease_read_counts(struct symlease_campaign *campaign,
+                                     int32_t table,
+                                     struct symlease_counts *counts);
+
+/**
+ * This handle's counters since it was opened. Any thread.
+ *
+ * # Safety
+ * `campaign` is open, `counters` valid.
+ */
+symlease_status symlease_read_counters(struct symlease_campaign *campaign,
+                                       struct symlease_counters *counters);
 
 #ifdef __cplusplus
 }  // extern "C"

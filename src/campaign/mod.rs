@@ -141,7 +141,8 @@ impl Campaign {
         }
     }
 
-    fn judge(&self, table: Table, now: f64, ttl: Option<f64>) -> Judge {
+    /// How this handle judges records of a table; `ttl` overrules theirs.
+    pub fn judge(&self, table: Table, now: f64, ttl: Option<f64>) -> Judge {
         Judge {
             now,
             ttl,

@@ -13,6 +13,7 @@ pub mod error;
 pub mod group;
 mod layout;
 pub mod library;
+pub mod look;
 #[cfg(test)]
 mod tests;
 pub mod types;
