@@ -20,7 +20,7 @@ fn engine(root: &Path, milliseconds: u64) -> Files {
         lock_timeout: milliseconds * 1_000_000,
         ..options(root)
     };
-    Files::new(Arc::new(Linux::new()), options)
+    Files::open(Arc::new(Linux::new()), options).unwrap()
 }
 
 fn put(engine: &Files, id: &str, bytes: &[u8]) -> symlease::error::Result<()> {
@@ -113,11 +113,9 @@ fn waiting_ends_and_nobody_is_robbed() {
 #[test]
 fn threads_lose_no_update() {
     let root = tempfile::tempdir().unwrap();
-    let options = symlease::engine::files::Options {
-        durable: false,
-        ..options(root.path())
-    };
-    let engine = Files::new(Arc::new(Linux::new()), options);
+    let mut options = options(root.path());
+    options.named.durable = Some(false);
+    let engine = Files::open(Arc::new(Linux::new()), options).unwrap();
     let keys = [sha256_hex(b"counter")];
     std::thread::scope(|scope| {
         for _ in 0..4 {

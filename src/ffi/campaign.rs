@@ -9,7 +9,7 @@ use super::constants::*;
 use super::error::{guard, guard_plain};
 use super::types::{symlease_campaign, symlease_options, symlease_status};
 use crate::campaign::{checked_ttl, Campaign, Clock, Settings};
-use crate::engine::files::{Files, Options};
+use crate::engine::files::{Files, Named, Options};
 use crate::error::{Error, Kind, Result};
 use crate::sys::{Linux, Sys};
 
@@ -106,33 +106,11 @@ fn open(root: Option<&[u8]>, options: Option<&symlease_options>) -> Result<Campa
     let work_ttl = ttl(number(|o| o.work_ttl), "options.work_ttl", 300.0)?;
     let target_ttl = ttl(number(|o| o.target_ttl), "options.target_ttl", work_ttl)?;
     let sys: Arc<dyn Sys> = Arc::new(Linux::new());
-    let shards = match options.map_or(0, |options| options.lease_shards) {
-        0 => 256,
-        count @ 1..=4096 => count,
-        count => {
-            return Err(invalid(
-                "options.lease_shards",
-                &format!("{count} is beyond 4096"),
-            ))
-        }
-    };
-    let mode = match options.map_or(0, |options| options.file_mode) {
-        0 => 0o600,
-        mode if mode & !0o660 == 0 && mode & 0o600 == 0o600 => mode,
-        mode => {
-            return Err(invalid(
-                "options.file_mode",
-                &format!("{mode:o} is not 600 to 660"),
-            ))
-        }
-    };
     let files = Options {
         work_root: work,
         target_root: target,
-        shards,
-        file_mode: mode,
+        named: named(options)?,
         lock_timeout: lock_timeout(number(|o| o.lock_timeout))?,
-        durable: options.is_none_or(|options| options.durability != SYMLEASE_DURABLE_PROCESS),
     };
     let settings = Settings {
         owner: owner(options, &sys)?,
@@ -148,11 +126,48 @@ fn open(root: Option<&[u8]>, options: Option<&symlease_options>) -> Result<Campa
     });
     let clock = clock(options, Arc::clone(&sys));
     Ok(Campaign::new(
-        Box::new(Files::new(sys, files)),
+        Box::new(Files::open(sys, files)?),
         settings,
         clock,
         random,
     ))
+}
+
+/// What the options name of the campaign; the rest is taken as it is there (M1).
+fn named(options: Option<&symlease_options>) -> Result<Named> {
+    let Some(options) = options else {
+        return Ok(Named::default());
+    };
+    let shards = match options.lease_shards {
+        0 => None,
+        count @ 1..=4096 => Some(count),
+        count => {
+            return Err(invalid(
+                "options.lease_shards",
+                &format!("{count} is beyond 4096"),
+            ))
+        }
+    };
+    let file_mode = match options.file_mode {
+        0 => None,
+        mode if mode & !0o660 == 0 && mode & 0o600 == 0o600 => Some(mode),
+        mode => {
+            return Err(invalid(
+                "options.file_mode",
+                &format!("{mode:o} is not 600 to 660"),
+            ))
+        }
+    };
+    let durable = match options.durability {
+        SYMLEASE_DURABLE_POWER => Some(true),
+        SYMLEASE_DURABLE_PROCESS => Some(false),
+        _ => None,
+    };
+    Ok(Named {
+        shards,
+        file_mode,
+        durable,
+    })
 }
 
 fn check(options: &symlease_options) -> Result<()> {

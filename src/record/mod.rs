@@ -2,6 +2,7 @@
 //! environment or thread is known here.
 
 pub mod id;
+pub mod identity;
 pub mod json;
 pub mod lease;
 pub mod number;

@@ -212,6 +212,11 @@ impl Sys for Linux {
         done(|| unsafe { i64::from(libc::renameat(dir.0, from.as_ptr(), dir.0, to.as_ptr())) })
     }
 
+    fn link(&self, dir: Fd, from: &CStr, to: &CStr) -> Answer<()> {
+        // SAFETY: both names are valid C strings.
+        done(|| unsafe { i64::from(libc::linkat(dir.0, from.as_ptr(), dir.0, to.as_ptr(), 0)) })
+    }
+
     fn unlink(&self, dir: Fd, name: &CStr) -> Answer<()> {
         // SAFETY: the name is a valid C string.
         done(|| unsafe { i64::from(libc::unlinkat(dir.0, name.as_ptr(), 0)) })

@@ -75,6 +75,8 @@ pub trait Sys: Send + Sync {
     fn sync(&self, fd: Fd) -> Answer<()>;
     /// renameat(2) within one directory.
     fn rename(&self, dir: Fd, from: &CStr, to: &CStr) -> Answer<()>;
+    /// linkat(2): gives a file a second name, never over another.
+    fn link(&self, dir: Fd, from: &CStr, to: &CStr) -> Answer<()>;
     /// unlinkat(2).
     fn unlink(&self, dir: Fd, name: &CStr) -> Answer<()>;
     /// mkdirat(2) and, where `mode` asks for more than the umask left, chmod.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use symlease::campaign::{Campaign, Settings};
-use symlease::engine::files::{Files, Options};
+use symlease::engine::files::{Files, Named, Options};
 use symlease::sys::{Answer, Errno, Fd, Linux, Open, Stat, Sys};
 
 /// The real system, failing at its `at`-th changing call with `errno`.
@@ -77,6 +77,10 @@ impl Sys for Faulty {
         self.step()?;
         self.inner.rename(dir, from, to)
     }
+    fn link(&self, dir: Fd, from: &CStr, to: &CStr) -> Answer<()> {
+        self.step()?;
+        self.inner.link(dir, from, to)
+    }
     fn unlink(&self, dir: Fd, name: &CStr) -> Answer<()> {
         self.inner.unlink(dir, name)
     }
@@ -122,10 +126,11 @@ pub fn options(root: &Path) -> Options {
     Options {
         work_root: below(".work_lease_table"),
         target_root: below(".target_lease_table"),
-        shards: 16,
-        file_mode: 0o600,
+        named: Named {
+            shards: Some(16),
+            ..Named::default()
+        },
         lock_timeout: 20_000_000_000,
-        durable: true,
     }
 }
 
@@ -141,7 +146,7 @@ pub fn campaign(root: &Path, owner: &str, clock: &Clock, sys: Arc<dyn Sys>) -> C
     };
     let clock = Arc::clone(clock);
     Campaign::new(
-        Box::new(Files::new(Arc::clone(&sys), options(root))),
+        Box::new(Files::open(Arc::clone(&sys), options(root)).expect("open")),
         settings,
         Box::new(move || *clock.lock().unwrap()),
         Box::new(move |bytes| {
@@ -151,7 +156,7 @@ pub fn campaign(root: &Path, owner: &str, clock: &Clock, sys: Arc<dyn Sys>) -> C
     )
 }
 
-/// Every file below `root`, with its bytes; lock files left out.
+/// Every file below `root`, with its bytes; lock files and identities left out.
 pub fn files(root: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     let mut rest = vec![root.to_path_buf()];
@@ -162,7 +167,9 @@ pub fn files(root: &Path) -> Vec<(String, Vec<u8>)> {
         for entry in entries.map(Result::unwrap) {
             if entry.file_type().unwrap().is_dir() {
                 rest.push(entry.path());
-            } else if !entry.path().to_string_lossy().ends_with(".lock") {
+            } else if !entry.path().to_string_lossy().ends_with(".lock")
+                && entry.file_name() != "symlease.json"
+            {
                 let bytes = std::fs::read(entry.path()).unwrap();
                 found.push((entry.path().to_string_lossy().into_owned(), bytes));
             }

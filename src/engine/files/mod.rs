@@ -4,16 +4,18 @@ mod disk;
 mod lock;
 mod paths;
 mod publish;
+mod root;
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use self::disk::{failed, Directory, Disk};
+use self::disk::Directory;
 use self::lock::{take, Lock, Waits};
 use self::publish::Item;
+pub use self::root::Named;
+use self::root::Root;
 use super::{Change, Counters, Decide, DecideOne, Engine, Read, Table};
 use crate::error::{Error, Kind, Result};
 use crate::sys::Sys;
@@ -22,53 +24,50 @@ use crate::sys::Sys;
 const CHUNK: usize = 64;
 
 /// How a campaign in a directory is opened.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The work leases' root, absolute; bytes, not UTF-8 (F11).
     pub work_root: Option<Vec<u8>>,
     /// The target leases' root.
     pub target_root: Option<Vec<u8>>,
-    /// Folders of a lease root, 1 to 4096.
-    pub shards: u32,
-    /// The mode of files, 0600 or with group bits.
-    pub file_mode: u32,
+    /// What belongs to the campaign and was named by the caller (M1).
+    pub named: Named,
     /// Nanoseconds a lock is waited for; 0: one try (F35).
     pub lock_timeout: u64,
-    /// Whether an answer of OK survives power loss.
-    pub durable: bool,
 }
 
 /// The engine of one handle.
 pub struct Files {
-    disk: Disk,
+    work: Option<Root>,
+    target: Option<Root>,
     waits: Waits,
-    options: Options,
+    lock_timeout: u64,
     indeterminate: AtomicU64,
 }
 
 impl Files {
-    /// Opens without touching anything (M4).
-    pub fn new(sys: Arc<dyn Sys>, options: Options) -> Files {
-        let disk = Disk {
-            sys,
-            durable: options.durable,
-            file_mode: options.file_mode,
-            syncs: AtomicU64::new(0),
+    /// Opens without touching anything (M4). E_MISMATCH where a root is there
+    /// and is not what was named (M1).
+    pub fn open(sys: Arc<dyn Sys>, options: Options) -> Result<Files> {
+        let open = |path: Option<Vec<u8>>| {
+            path.map(|path| Root::open(Arc::clone(&sys), path, options.named))
+                .transpose()
         };
-        Files {
-            disk,
+        Ok(Files {
+            work: open(options.work_root)?,
+            target: open(options.target_root)?,
             waits: Waits::default(),
-            options,
+            lock_timeout: options.lock_timeout,
             indeterminate: AtomicU64::new(0),
-        }
+        })
     }
 
-    fn root(&self, table: Table) -> Result<&[u8]> {
+    fn root(&self, table: Table) -> Result<&Root> {
         let (root, name) = match table {
-            Table::Work => (&self.options.work_root, "work_root"),
-            Table::Target => (&self.options.target_root, "target_root"),
+            Table::Work => (&self.work, "work_root"),
+            Table::Target => (&self.target, "target_root"),
         };
-        root.as_deref().ok_or_else(|| {
+        root.as_ref().ok_or_else(|| {
             Error::new(
                 Kind::Invalid,
                 format!("{name}: this campaign was opened without one"),
@@ -76,34 +75,8 @@ impl Files {
         })
     }
 
-    fn path(&self, table: Table, id: &str) -> Result<CString> {
-        paths::shard_path(self.root(table)?, id, self.options.shards)
-    }
-
-    fn deadline(&self) -> u64 {
-        self.disk
-            .sys
-            .monotonic()
-            .saturating_add(self.options.lock_timeout)
-    }
-
-    fn record(&self, directory: &Directory<'_>, id: &str) -> Read {
-        let name = CString::new(paths::record_name(id)).unwrap_or_default();
-        self.disk.read(directory, &name)
-    }
-
-    /// A key's directory, made where missing, each opened once.
-    fn enter<'a>(
-        &'a self,
-        table: Table,
-        key: &str,
-        open: &mut BTreeMap<CString, Directory<'a>>,
-    ) -> Result<()> {
-        if let Entry::Vacant(free) = open.entry(self.path(table, key)?) {
-            let directory = self.disk.make_directory(free.key())?;
-            free.insert(directory);
-        }
-        Ok(())
+    fn deadline(&self, root: &Root) -> u64 {
+        root.disk.sys.monotonic().saturating_add(self.lock_timeout)
     }
 
     /// After a publish every lock's path must still name the locked file: if
@@ -129,22 +102,24 @@ impl Files {
     }
 
     fn change_all(&self, table: Table, keys: &[String], decide: &mut Decide<'_>) -> Result<()> {
-        let deadline = self.deadline();
+        let root = self.root(table)?;
+        root.ensure()?;
+        let deadline = self.deadline(root);
         let mut directories = BTreeMap::new();
         for key in keys {
-            self.enter(table, key, &mut directories)?;
+            root.enter(key, &mut directories)?;
         }
         let mut locks = Vec::with_capacity(keys.len());
         let mut reads = Vec::with_capacity(keys.len());
         let mut places = Vec::with_capacity(keys.len());
         for key in keys {
-            let directory = &directories[&self.path(table, key)?];
-            let lock = take(&self.disk, &self.waits, directory, key, deadline)?;
+            let directory = &directories[&root.folder(key)?];
+            let lock = take(&root.disk, &self.waits, directory, key, deadline)?;
             locks.push((key.clone(), lock));
             places.push(directory);
         }
         for (key, directory) in keys.iter().zip(&places) {
-            reads.push(self.record(directory, key));
+            reads.push(root.record(directory, key));
         }
         let changes = decide(&reads)?;
         if changes.len() != keys.len() {
@@ -164,7 +139,7 @@ impl Files {
                 change: &changes[at],
             })
             .collect();
-        publish::all(&self.disk, &items)?;
+        publish::all(&root.disk, &items)?;
         self.confirm(&locks)
     }
 
@@ -172,7 +147,7 @@ impl Files {
     /// and renewed together; answers the positions that were not free.
     fn chunk(
         &self,
-        table: Table,
+        root: &Root,
         keys: &[String],
         first: usize,
         decide: &mut DecideOne<'_>,
@@ -181,7 +156,7 @@ impl Files {
         let mut busy = Vec::new();
         let mut open: BTreeMap<CString, Directory<'_>> = BTreeMap::new();
         for (at, key) in keys.iter().enumerate() {
-            answers[first + at] = self.enter(table, key, &mut open);
+            answers[first + at] = root.enter(key, &mut open);
         }
         let mut locks = Vec::new();
         let mut ready = Vec::new();
@@ -189,11 +164,10 @@ impl Files {
             if answers[first + at].is_err() {
                 continue;
             }
-            let Some(directory) = self.path(table, key).ok().and_then(|path| open.get(&path))
-            else {
+            let Some(directory) = root.folder(key).ok().and_then(|path| open.get(&path)) else {
                 continue;
             };
-            match take(&self.disk, &self.waits, directory, key, 0) {
+            match take(&root.disk, &self.waits, directory, key, 0) {
                 Ok(lock) => locks.push((key.clone(), lock)),
                 Err(error) if error.kind == Kind::Timeout => {
                     busy.push(first + at);
@@ -204,14 +178,14 @@ impl Files {
                     continue;
                 }
             }
-            let read = self.record(directory, key);
+            let read = root.record(directory, key);
             match decide(first + at, &read) {
                 Ok(Change::Keep) => {}
                 Ok(change) => ready.push((first + at, directory, change)),
                 Err(error) => answers[first + at] = Err(error),
             }
         }
-        self.publish_each(keys, first, &ready, answers);
+        self.publish_each(root, keys, first, &ready, answers);
         for (position, _, _) in &ready {
             let lock = locks.iter().filter(|(id, _)| *id == keys[position - first]);
             if let (Ok(()), Err(error)) = (
@@ -228,6 +202,7 @@ impl Files {
     /// record fails alone (H3).
     fn publish_each(
         &self,
+        root: &Root,
         keys: &[String],
         first: usize,
         ready: &[(usize, &Directory<'_>, Change)],
@@ -245,7 +220,7 @@ impl Files {
                 old: None,
                 change: &entry.2,
             };
-            match publish::stage(&self.disk, &part) {
+            match publish::stage(&root.disk, &part) {
                 Ok(ready) => staged.push((entry, ready)),
                 Err(error) => answers[position] = Err(error),
             }
@@ -259,19 +234,19 @@ impl Files {
                 old: None,
                 change: &entry.2,
             };
-            match publish::name(&self.disk, &part, ready) {
+            match publish::name(&root.disk, &part, ready) {
                 Ok(()) => {
                     let there = touched.entry(entry.1.fd.0).or_insert((entry.1, Vec::new()));
                     there.1.push(position);
                 }
                 Err(error) => {
-                    publish::discard(&self.disk, &part, ready);
+                    publish::discard(&root.disk, &part, ready);
                     answers[position] = Err(error);
                 }
             }
         }
         for (directory, positions) in touched.values() {
-            if let Err(error) = self.disk.sync_directory(directory) {
+            if let Err(error) = root.disk.sync_directory(directory) {
                 for position in positions {
                     let error = Error {
                         kind: Kind::Indeterminate,
@@ -301,10 +276,17 @@ impl Engine for Files {
     }
 
     fn batch(&self, table: Table, keys: &[String], decide: &mut DecideOne<'_>) -> Vec<Result<()>> {
+        let root = match self
+            .root(table)
+            .and_then(|root| root.ensure().map(|()| root))
+        {
+            Ok(root) => root,
+            Err(error) => return vec![Err(error); keys.len()],
+        };
         let mut answers = vec![Ok(()); keys.len()];
         let mut busy = Vec::new();
         for (number, chunk) in keys.chunks(CHUNK).enumerate() {
-            busy.extend(self.chunk(table, chunk, number * CHUNK, decide, &mut answers));
+            busy.extend(self.chunk(root, chunk, number * CHUNK, decide, &mut answers));
         }
         // One stuck neighbour did not let the others expire; now it is waited for.
         for position in busy {
@@ -317,17 +299,18 @@ impl Engine for Files {
     }
 
     fn read(&self, table: Table, key: &str) -> Read {
-        let path = self.path(table, key)?;
-        match self.disk.directory(&path)? {
-            Some(directory) => self.record(&directory, key),
+        let root = self.root(table)?;
+        match root.disk.directory(&root.folder(key)?)? {
+            Some(directory) => root.record(&directory, key),
             None => Ok(None),
         }
     }
 
     fn list(&self, table: Table) -> Result<Vec<String>> {
         let mut ids = BTreeSet::new();
-        self.each_name(table, &mut |_, shard, name| {
-            let own = |id: &&str| crate::record::id::shard_of(id, self.options.shards) == shard;
+        let root = self.root(table)?;
+        root.each_name(&mut |_, shard, name| {
+            let own = |id: &&str| crate::record::id::shard_of(id, root.shards) == shard;
             ids.extend(paths::record_id(name).filter(own).map(str::to_string));
         })?;
         Ok(ids.into_iter().collect())
@@ -335,20 +318,17 @@ impl Engine for Files {
 
     fn sweep(&self) -> Result<u64> {
         let mut removed = 0;
-        for table in [Table::Work, Table::Target] {
-            if self.root(table).is_err() {
-                continue;
-            }
-            self.each_name(table, &mut |directory, _, name| {
+        for root in self.work.iter().chain(&self.target) {
+            root.each_name(&mut |directory, _, name| {
                 let Some(id) = paths::temporary_id(name) else {
                     return;
                 };
                 // Holding the lock is the only proof that its writer is gone (F22).
-                let Ok(_lock) = take(&self.disk, &self.waits, directory, id, 0) else {
+                let Ok(_lock) = take(&root.disk, &self.waits, directory, id, 0) else {
                     return;
                 };
                 let gone = CString::new(name)
-                    .is_ok_and(|name| self.disk.sys.unlink(directory.fd, &name).is_ok());
+                    .is_ok_and(|name| root.disk.sys.unlink(directory.fd, &name).is_ok());
                 removed += u64::from(gone);
             })?;
         }
@@ -357,35 +337,15 @@ impl Engine for Files {
 
     fn counters(&self) -> Counters {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let roots = self.work.iter().chain(&self.target);
         Counters {
             locks: get(&self.waits.locks),
             contended: get(&self.waits.contended),
             timeouts: get(&self.waits.timeouts),
             wait_ns: get(&self.waits.wait_ns),
             retries: get(&self.waits.retries),
-            syncs: get(&self.disk.syncs),
+            syncs: roots.map(|root| get(&root.disk.syncs)).sum(),
             indeterminate: get(&self.indeterminate),
         }
-    }
-}
-
-/// Called with an open folder, its shard number and a name in it.
-type Visit<'a> = dyn FnMut(&Directory<'_>, u32, &[u8]) + 'a;
-
-impl Files {
-    /// Every name in every folder of a table; makes nothing (M4).
-    fn each_name(&self, table: Table, visit: &mut Visit<'_>) -> Result<()> {
-        let root = paths::c_path(self.root(table)?.to_vec())?;
-        for shard in 0..self.options.shards {
-            let path = paths::folder_path(root.as_bytes(), shard)?;
-            let Some(directory) = self.disk.directory(&path)? else {
-                continue;
-            };
-            let names = self.disk.sys.names(directory.fd);
-            for name in names.map_err(|errno| failed("list", &path, errno))? {
-                visit(&directory, shard, &name);
-            }
-        }
-        Ok(())
     }
 }

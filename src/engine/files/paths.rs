@@ -1,12 +1,26 @@
 //! The only place that spells a file name (`format.md`).
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 use crate::error::{Error, Kind, Result};
 use crate::record::id::{folder, hex, is_id, shard_of};
 
 /// The longest path, in bytes.
 const PATH_MAX: usize = 4095;
+
+/// A root's identity.
+pub const IDENTITY: &CStr = c"symlease.json";
+
+/// The identity's private name before it is linked into place.
+pub fn identity_temporary(process: u32, random: &[u8]) -> String {
+    format!("symlease.json.{process}.{}.tmp", hex(random))
+}
+
+/// The number behind a folder's name.
+pub fn folder_number(name: &[u8]) -> Option<u32> {
+    let number = std::str::from_utf8(name).ok()?.parse().ok()?;
+    (folder(number).as_bytes() == name).then_some(number)
+}
 
 /// A lease shard's directory below its root.
 pub fn shard_path(root: &[u8], id: &str, shards: u32) -> Result<CString> {

@@ -1,0 +1,250 @@
+//! One root directory: its identity is read at open and made at the first
+//! change, and never altered (M1, M4).
+
+use std::collections::btree_map::Entry;
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
+
+use super::disk::{failed, Directory, Disk};
+use super::paths::{self, IDENTITY};
+use crate::engine::Read;
+use crate::error::{Error, Kind, Result};
+use crate::record::id::{hex, shard_of};
+use crate::record::identity::{Identity, SCHEMA};
+use crate::sys::{Errno, Sys};
+
+/// Called with an open folder, its shard number and a name in it.
+pub type Visit<'a> = dyn FnMut(&Directory<'_>, u32, &[u8]) + 'a;
+
+/// What the caller named; `None` takes what is there, else the default.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Named {
+    /// Folders, 1 to 4096; default 256.
+    pub shards: Option<u32>,
+    /// The mode of files; default 0600.
+    pub file_mode: Option<u32>,
+    /// Whether an answer of OK survives power loss; default true.
+    pub durable: Option<bool>,
+}
+
+/// An open root.
+pub struct Root {
+    /// Its absolute path.
+    pub path: Vec<u8>,
+    /// Its folders.
+    pub shards: u32,
+    /// Its files.
+    pub disk: Disk,
+    /// The identity on disk, once it was seen.
+    seen: OnceLock<Identity>,
+}
+
+impl Root {
+    /// Opens without making anything.
+    pub fn open(sys: Arc<dyn Sys>, path: Vec<u8>, named: Named) -> Result<Root> {
+        let disk = Disk {
+            sys,
+            durable: named.durable.unwrap_or(true),
+            file_mode: named.file_mode.unwrap_or(0o600),
+            syncs: AtomicU64::new(0),
+        };
+        let shards = named.shards.unwrap_or(256);
+        let mut root = Root {
+            path,
+            shards,
+            disk,
+            seen: OnceLock::new(),
+        };
+        if let Some(there) = root.read()? {
+            root.agree(&there, named)?;
+            root.shards = there.shards;
+            root.disk.durable = there.durable;
+            root.disk.file_mode = there.mode;
+            let _ = root.seen.set(there);
+        }
+        Ok(root)
+    }
+
+    /// Before the first change: the root is made, and its identity with it.
+    /// Who loses the race takes the winner's, or refuses.
+    pub fn ensure(&self) -> Result<()> {
+        if let Some(seen) = self.seen.get() {
+            return changeable(seen);
+        }
+        let directory = self
+            .disk
+            .make_directory(&paths::c_path(self.path.clone())?)?;
+        if self.read()?.is_none() {
+            self.check_records()?;
+            self.make(&directory)?;
+        }
+        let there = self.read()?.ok_or_else(|| {
+            Error::new(Kind::Io, format!("{}: gone after it was made", self.name()))
+        })?;
+        let all = Named {
+            shards: Some(self.shards),
+            file_mode: Some(self.disk.file_mode),
+            durable: Some(self.disk.durable),
+        };
+        self.agree(&there, all)?;
+        changeable(&there)?;
+        let _ = self.seen.set(there);
+        Ok(())
+    }
+
+    /// The folder of an id.
+    pub fn folder(&self, id: &str) -> Result<CString> {
+        paths::shard_path(&self.path, id, self.shards)
+    }
+
+    /// A key's folder, made where missing, each opened once.
+    pub fn enter<'a>(
+        &'a self,
+        key: &str,
+        open: &mut BTreeMap<CString, Directory<'a>>,
+    ) -> Result<()> {
+        if let Entry::Vacant(free) = open.entry(self.folder(key)?) {
+            let directory = self.disk.make_directory(free.key())?;
+            free.insert(directory);
+        }
+        Ok(())
+    }
+
+    /// A record's bytes.
+    pub fn record(&self, directory: &Directory<'_>, id: &str) -> Read {
+        let name = CString::new(paths::record_name(id)).unwrap_or_default();
+        self.disk.read(directory, &name)
+    }
+
+    /// Every name in every folder; makes nothing (M4).
+    pub fn each_name(&self, visit: &mut Visit<'_>) -> Result<()> {
+        for shard in 0..self.shards {
+            let path = paths::folder_path(&self.path, shard)?;
+            let Some(directory) = self.disk.directory(&path)? else {
+                continue;
+            };
+            let names = self.disk.sys.names(directory.fd);
+            for name in names.map_err(|errno| failed("list", &path, errno))? {
+                visit(&directory, shard, &name);
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self) -> Result<Option<Identity>> {
+        let Some(directory) = self.disk.directory(&paths::c_path(self.path.clone())?)? else {
+            return Ok(None);
+        };
+        let Some(bytes) = self.disk.read(&directory, IDENTITY)? else {
+            return Ok(None);
+        };
+        Identity::parse(&bytes)
+            .map(Some)
+            .map_err(|why| Error::new(Kind::Corrupt, format!("{}: {why}", self.name())))
+    }
+
+    /// What was named must be what is there.
+    fn agree(&self, there: &Identity, named: Named) -> Result<()> {
+        let differs = |what: &str, has: String, wants: String| {
+            let text = format!("{}: {what} is {has}, not {wants}", self.name());
+            Err(Error::new(Kind::Mismatch, text))
+        };
+        if there.engine != "files" {
+            return differs("engine", there.engine.clone(), "files".to_string());
+        }
+        if let Some(shards) = named.shards.filter(|shards| *shards != there.shards) {
+            return differs("shards", there.shards.to_string(), shards.to_string());
+        }
+        if let Some(mode) = named.file_mode.filter(|mode| *mode != there.mode) {
+            return differs("mode", format!("{:04o}", there.mode), format!("{mode:04o}"));
+        }
+        let word = |durable| if durable { "power" } else { "process" }.to_string();
+        match named.durable.filter(|durable| *durable != there.durable) {
+            Some(durable) => differs("durability", word(there.durable), word(durable)),
+            None => Ok(()),
+        }
+    }
+
+    /// Records that a peer made before must lie where this shard count has them.
+    fn check_records(&self) -> Result<()> {
+        let mismatch = |text: String| Err(Error::new(Kind::Mismatch, text));
+        let path = paths::c_path(self.path.clone())?;
+        let Some(directory) = self.disk.directory(&path)? else {
+            return Ok(());
+        };
+        let names = self
+            .disk
+            .sys
+            .names(directory.fd)
+            .map_err(|e| failed("list", &path, e))?;
+        for name in names {
+            let Some(shard) = paths::folder_number(&name) else {
+                continue;
+            };
+            let path = paths::folder_path(&self.path, shard)?;
+            if shard >= self.shards {
+                let text = path.to_string_lossy().into_owned();
+                return mismatch(format!("{text}: beyond {} shards", self.shards));
+            }
+            let Some(folder) = self.disk.directory(&path)? else {
+                continue;
+            };
+            let records = self
+                .disk
+                .sys
+                .names(folder.fd)
+                .map_err(|e| failed("list", &path, e))?;
+            for id in records.iter().filter_map(|name| paths::record_id(name)) {
+                if shard_of(id, self.shards) != shard {
+                    let text = path.to_string_lossy().into_owned();
+                    return mismatch(format!("{text}/{id}: not its folder of {}", self.shards));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Written privately, synced, and linked into place: it appears whole, and
+    /// never over another.
+    fn make(&self, directory: &Directory<'_>) -> Result<()> {
+        let mut random = [0u8; 24];
+        let sys = &self.disk.sys;
+        sys.random(&mut random)
+            .map_err(|errno| Error::system(Kind::Io, errno.0, "getrandom failed"))?;
+        let identity = Identity {
+            campaign: hex(&random[..16]),
+            durable: self.disk.durable,
+            engine: "files".to_string(),
+            mode: self.disk.file_mode,
+            schema: SCHEMA,
+            shards: self.shards,
+        };
+        let private = paths::identity_temporary(sys.process(), &random[16..]);
+        let private = CString::new(private).unwrap_or_default();
+        self.disk
+            .write_new(directory, &private, &identity.to_bytes())?;
+        let linked = sys.link(directory.fd, &private, IDENTITY);
+        let _ = sys.unlink(directory.fd, &private);
+        match linked {
+            Ok(()) | Err(Errno(libc::EEXIST)) => self.disk.sync_directory(directory),
+            Err(errno) => Err(failed("link", IDENTITY, errno)),
+        }
+    }
+
+    fn name(&self) -> String {
+        format!("{}/symlease.json", String::from_utf8_lossy(&self.path))
+    }
+}
+
+fn changeable(identity: &Identity) -> Result<()> {
+    if identity.schema <= SCHEMA {
+        return Ok(());
+    }
+    let text = format!(
+        "symlease.json: schema {} is newer than {SCHEMA}: this version only reads it",
+        identity.schema
+    );
+    Err(Error::new(Kind::Unsupported, text))
+}

@@ -1,0 +1,182 @@
+//! M1, M3, M4: what belongs to the campaign is fixed at its first change.
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use common::{files, options};
+use symlease::engine::files::{Files, Named};
+use symlease::engine::{Change, Engine, Table};
+use symlease::error::{Kind, Result};
+use symlease::record::id::sha256_hex;
+use symlease::record::identity::Identity;
+use symlease::sys::Linux;
+
+fn open(root: &Path, named: Named) -> Result<Files> {
+    let options = symlease::engine::files::Options {
+        named,
+        ..options(root)
+    };
+    Files::open(Arc::new(Linux::new()), options)
+}
+
+fn put(engine: &Files, id: &str) -> Result<()> {
+    engine.transact(Table::Work, &[id.to_string()], &mut |_| {
+        Ok(vec![Change::Put(b"x".to_vec())])
+    })
+}
+
+#[test]
+fn a_campaign_is_fixed_at_its_first_change() {
+    let root = tempfile::tempdir().unwrap();
+    let id = sha256_hex(b"a");
+    let named = Named {
+        shards: Some(7),
+        file_mode: Some(0o660),
+        durable: Some(false),
+    };
+    let first = open(root.path(), named).unwrap();
+    let late = open(root.path(), Named::default()).unwrap();
+    assert_eq!(first.read(Table::Work, &id).unwrap(), None);
+    assert_eq!(
+        std::fs::read_dir(root.path()).unwrap().count(),
+        0,
+        "M4: open makes nothing"
+    );
+    put(&first, &id).unwrap();
+    let path = root.path().join(".work_lease_table/symlease.json");
+    let bytes = std::fs::read(&path).unwrap();
+    let identity = Identity::parse(&bytes).unwrap();
+    assert_eq!(
+        (identity.shards, identity.mode, identity.durable),
+        (7, 0o660, false)
+    );
+    assert_eq!(identity.to_bytes(), bytes);
+    assert!(
+        !root.path().join(".target_lease_table").exists(),
+        "M3: each root by itself"
+    );
+    // What is not named is taken; what is named must agree.
+    let second = open(root.path(), Named::default()).unwrap();
+    assert_eq!(second.read(Table::Work, &id).unwrap().unwrap(), b"x");
+    for wrong in [
+        Named {
+            shards: Some(8),
+            ..Named::default()
+        },
+        Named {
+            file_mode: Some(0o600),
+            ..Named::default()
+        },
+        Named {
+            durable: Some(true),
+            ..Named::default()
+        },
+    ] {
+        let error = open(root.path(), wrong).err().expect("a mismatch");
+        assert_eq!(error.kind, Kind::Mismatch);
+        assert!(error.text.contains(&*path.to_string_lossy()), "{error}");
+    }
+    // Opened before it was made, with other defaults: no change under a wrong count.
+    assert_eq!(put(&late, &id).unwrap_err().kind, Kind::Mismatch);
+    assert_eq!(std::fs::read(&path).unwrap(), bytes, "it never changes");
+}
+
+#[test]
+fn many_that_start_together_agree() {
+    let root = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        for shards in [3u32, 3, 3, 5, 5, 5, 3, 5] {
+            let root = root.path();
+            scope.spawn(move || {
+                let named = Named {
+                    shards: Some(shards),
+                    ..Named::default()
+                };
+                match open(root, named).and_then(|engine| put(&engine, &sha256_hex(b"x"))) {
+                    Ok(()) => {}
+                    Err(error) => assert_eq!(error.kind, Kind::Mismatch, "{error}"),
+                }
+            });
+        }
+    });
+    let place = root.path().join(".work_lease_table");
+    let names = std::fs::read_dir(&place)
+        .unwrap()
+        .map(|e| e.unwrap().file_name());
+    assert_eq!(
+        names.count(),
+        2,
+        "one identity, one folder, no temporary (H4)"
+    );
+    assert_eq!(files(root.path()).len(), 1);
+}
+
+/// A directory that peers filled with another shard count is not adopted.
+#[test]
+fn records_in_foreign_folders_are_a_mismatch() {
+    let root = tempfile::tempdir().unwrap();
+    let id = sha256_hex(b"peer");
+    let folder = |shards: u32| format!("{:03}", symlease::record::id::shard_of(&id, shards));
+    let table = root.path().join(".work_lease_table");
+    std::fs::create_dir_all(table.join(folder(4096))).unwrap();
+    std::fs::write(table.join(folder(4096)).join(format!("{id}.json")), b"{}").unwrap();
+    let before = files(root.path());
+    for shards in [16, 256] {
+        let engine = open(
+            root.path(),
+            Named {
+                shards: Some(shards),
+                ..Named::default()
+            },
+        )
+        .unwrap();
+        assert_eq!(put(&engine, &id).unwrap_err().kind, Kind::Mismatch);
+    }
+    assert_eq!(files(root.path()), before);
+    assert!(!table.join("symlease.json").exists());
+    put(
+        &open(
+            root.path(),
+            Named {
+                shards: Some(4096),
+                ..Named::default()
+            },
+        )
+        .unwrap(),
+        &id,
+    )
+    .unwrap();
+}
+
+/// Damaged is CORRUPT, never made anew; a later schema is read and not changed.
+#[test]
+fn damaged_and_newer_identities() {
+    let root = tempfile::tempdir().unwrap();
+    let id = sha256_hex(b"a");
+    put(&open(root.path(), Named::default()).unwrap(), &id).unwrap();
+    let path = root.path().join(".work_lease_table/symlease.json");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    for cut in 0..whole.len() - 1 {
+        std::fs::write(&path, &whole[..cut]).unwrap();
+        assert_eq!(
+            open(root.path(), Named::default()).err().unwrap().kind,
+            Kind::Corrupt
+        );
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), whole[..cut]);
+    }
+    std::fs::write(&path, whole.replace("\"files\"", "\"log\"")).unwrap();
+    assert_eq!(
+        open(root.path(), Named::default()).err().unwrap().kind,
+        Kind::Mismatch
+    );
+    std::fs::write(
+        &path,
+        whole.replace("\"schema\":1", "\"new\":[],\"schema\":2"),
+    )
+    .unwrap();
+    let newer = open(root.path(), Named::default()).unwrap();
+    assert_eq!(newer.read(Table::Work, &id).unwrap().unwrap(), b"x");
+    assert_eq!(put(&newer, &id).unwrap_err().kind, Kind::Unsupported);
+}
