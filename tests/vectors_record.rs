@@ -135,6 +135,119 @@ fn payloads_keep_their_digits() {
     assert!(limit.unwrap_err().0, "escapes count against the limit");
 }
 
+/// F21: what Python escapes is escaped here, DEL included; else the work ids
+/// of peers differ. The expected text and id are CPython's.
+#[test]
+fn escapes_are_pythons() {
+    let payload = "{\"s\":\"~\u{7f}\\u007f\u{80}\\/\\b\\f\\u0000\u{ffff}\"}".as_bytes();
+    let canonical = parse(payload).unwrap().canonical(Numbers::Python).unwrap();
+    assert_eq!(canonical, r#"{"s":"~\u007f\u007f\u0080/\b\f\u0000\uffff"}"#);
+    assert_eq!(
+        id::work_id(payload).unwrap(),
+        "20bdc5e53f6c6862ec1699bb1f467e3c5b76bffd2b9b0ce34d3cf997e8e55e25"
+    );
+    assert!(
+        id::work_id(b"{\"a\":1e999}").is_err(),
+        "Python would print Infinity"
+    );
+}
+
+/// F21: of two shortest decimals equally near Python prints the even one. The
+/// texts are CPython's `repr`.
+#[test]
+fn floats_are_printed_as_python_prints_them() {
+    let reprs = [
+        "23927621443862.562",
+        "-1136316300228912.2",
+        "121684015364047.12",
+        "222740672533834.12",
+        "5.684341886080802e-14",
+        "9007199254740992.0",
+        "1e+16",
+        "9999999999999998.0",
+        "0.0001",
+        "1e-05",
+        "1.5e-10",
+        "5e-324",
+        "2.2250738585072014e-308",
+        "1.7976931348623157e+308",
+        "-0.0",
+        "0.0",
+        "100.0",
+        "123456789.0",
+        "0.30000000000000004",
+        "1786060800.25",
+    ];
+    for repr in reprs {
+        assert_eq!(python_float(repr.parse().unwrap()), repr);
+    }
+}
+
+/// F19, F21: depth costs memory in proportion to the bytes, never the stack.
+#[test]
+fn a_million_levels_do_not_use_the_stack() {
+    let (open, close) = ("[".repeat(1_000_000), "]".repeat(1_000_000));
+    assert!(parse(open.as_bytes()).is_err());
+    let whole = open + &close;
+    let doc = parse(whole.as_bytes()).unwrap();
+    assert_eq!(doc.canonical(Numbers::Python).unwrap(), whole);
+}
+
+/// F19: a stranger's fields stay, whatever their keys; odd values of fields
+/// that are not checked read as absent.
+#[test]
+fn strange_fields_survive() {
+    let vectors = vectors();
+    let id = text(&vectors["records"], "id");
+    let whole = vectors["records"]["valid"][0].as_str().unwrap();
+    let strange = whole
+        .replace(
+            "\"token\"",
+            "\"targets\":[3,18446744073709551615],\"token\"",
+        )
+        .replace("\"worker\":0", r#""worker":-1,"\ud800":1"#);
+    let lease = Lease::parse(id, strange.as_bytes()).unwrap();
+    assert_eq!(lease.to_bytes(), strange.as_bytes());
+    assert_eq!(lease.targets(), Some(vec![3, u64::MAX]));
+    assert_eq!(lease.worker(), 0);
+    for (list, read) in [
+        ("[]", Some(vec![])),
+        ("[ 7 ]", Some(vec![7])),
+        ("[[1]]", None),
+        ("[1.0]", None),
+        ("{}", None),
+        ("[18446744073709551616]", None),
+    ] {
+        let record = whole.replace("\"worker\":0", &format!("\"targets\":{list},\"worker\":0"));
+        assert_eq!(
+            Lease::parse(id, record.as_bytes()).unwrap().targets(),
+            read,
+            "{list}"
+        );
+    }
+}
+
+/// A token that cannot be a C string is none, read or set, and goes when removed.
+#[test]
+fn tokens_follow_their_field() {
+    let vectors = vectors();
+    let id = text(&vectors["records"], "id");
+    let whole = vectors["records"]["valid"][0].as_str().unwrap();
+    for odd in [r#""a\u0000b""#, r#""\ud800""#] {
+        let token = "\"host:1:0:4242:1786060800000000000\"";
+        let lease = Lease::parse(id, whole.replace(token, odd).as_bytes()).unwrap();
+        assert_eq!(lease.token(), None);
+    }
+    let mut lease = Lease::parse(id, whole.as_bytes()).unwrap();
+    lease.set_text("token", "a");
+    assert_eq!(lease.token(), Some("a"));
+    lease.set_text("token", "a\0b");
+    assert_eq!(lease.token(), None);
+    lease.set_text("token", "a");
+    lease.remove("token");
+    assert_eq!(lease.token(), None);
+}
+
 /// Duplicate keys are refused at every level; `a` and its escape are one key.
 #[test]
 fn duplicate_keys_are_refused() {
@@ -216,6 +329,10 @@ proptest! {
             let once = doc.canonical(Numbers::AsWritten).unwrap();
             let twice = parse(once.as_bytes()).unwrap().canonical(Numbers::AsWritten).unwrap();
             prop_assert_eq!(once, twice);
+            if let Ok(once) = doc.canonical(Numbers::Python) {
+                let twice = parse(once.as_bytes()).unwrap().canonical(Numbers::Python).unwrap();
+                prop_assert_eq!(once, twice);
+            }
         }
     }
 

@@ -57,7 +57,8 @@ struct Open {
 impl Parser<'_> {
     fn document(mut self) -> Result<Doc, String> {
         let mut open: Vec<Open> = Vec::new();
-        loop {
+        let mut more = true;
+        while more {
             self.space();
             let node = self.value()?;
             let opened = matches!(self.nodes[node], Node::Object(_) | Node::Array(_));
@@ -65,16 +66,16 @@ impl Parser<'_> {
             if opened {
                 open.push(Open { node, key: None });
             }
-            if !self.close(&mut open, opened)? {
-                break;
-            }
+            more = self.close(&mut open, opened)?;
         }
         self.space();
         if self.at != self.bytes.len() {
             return Err(self.error("something follows the document"));
         }
         for node in &mut self.nodes {
-            sort_keys(node)?;
+            if let Node::Object(members) = node {
+                sort_keys(members)?;
+            }
         }
         Ok(Doc { nodes: self.nodes })
     }
@@ -87,25 +88,21 @@ impl Parser<'_> {
             self.space();
             let object = matches!(self.nodes[top.node], Node::Object(_));
             let end = if object { b'}' } else { b']' };
-            match self.peek() {
-                Some(byte) if byte == end => {
-                    self.at += 1;
-                    open.pop();
-                    first = false;
-                    continue;
-                }
-                Some(b',') if !first => self.at += 1,
-                Some(_) if first => {}
-                _ => return Err(self.error("a comma or the end of the container is missing")),
+            if self.take(&[end]) {
+                open.pop();
+                first = false;
+                continue;
+            }
+            if !first && !self.take(b",") {
+                return Err(self.error("a comma or the end of the container is missing"));
             }
             if object {
                 self.space();
                 let key = self.string()?;
                 self.space();
-                if self.peek() != Some(b':') {
+                if !self.take(b":") {
                     return Err(self.error("a colon is missing"));
                 }
-                self.at += 1;
                 top.key = Some(key);
             }
             return Ok(true);
@@ -124,37 +121,31 @@ impl Parser<'_> {
 
     fn value(&mut self) -> Result<usize, String> {
         let node = match self.peek() {
-            Some(b'{') => self.skip(Node::Object(Vec::new()), 1),
-            Some(b'[') => self.skip(Node::Array(Vec::new()), 1),
+            Some(b'{') => Node::Object(Vec::new()),
+            Some(b'[') => Node::Array(Vec::new()),
             Some(b'"') => Node::Text(self.string()?),
             Some(b'-' | b'0'..=b'9') => Node::Number(self.number()?),
             _ => self.word()?,
         };
+        self.at += usize::from(matches!(node, Node::Object(_) | Node::Array(_)));
         self.nodes.push(node);
         Ok(self.nodes.len() - 1)
     }
 
-    fn skip(&mut self, node: Node, count: usize) -> Node {
-        self.at += count;
-        node
-    }
-
     fn word(&mut self) -> Result<Node, String> {
-        for word in ["true", "false", "null"] {
-            if self.bytes[self.at..].starts_with(word.as_bytes()) {
-                return Ok(self.skip(Node::Word(word), word.len()));
-            }
-        }
-        Err(self.error("no JSON value"))
+        let rest = &self.bytes[self.at..];
+        let mut words = ["true", "false", "null"].into_iter();
+        let word = words.find(|word| rest.starts_with(word.as_bytes()));
+        let word = word.ok_or_else(|| self.error("no JSON value"))?;
+        self.at += word.len();
+        Ok(Node::Word(word))
     }
 
     fn number(&mut self) -> Result<String, String> {
         let start = self.at;
         self.take(b"-");
-        match self.peek() {
-            Some(b'0') => self.at += 1,
-            Some(b'1'..=b'9') => self.digits()?,
-            _ => return Err(self.error("a digit is missing")),
+        if !self.take(b"0") {
+            self.digits()?;
         }
         if self.take(b".") {
             self.digits()?;
@@ -177,20 +168,14 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A string as WTF-8: a lone surrogate escape is three bytes, so that byte
-    /// order is Python's code point order.
+    /// As WTF-8 (a lone surrogate is three bytes): byte order is Python's code point order.
     fn string(&mut self) -> Result<Vec<u8>, String> {
-        if self.peek() != Some(b'"') {
+        if !self.take(b"\"") {
             return Err(self.error("a string is missing"));
         }
-        self.at += 1;
         let mut out = Vec::new();
-        loop {
+        while !self.take(b"\"") {
             match self.peek() {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(out);
-                }
                 Some(b'\\') => self.escape(&mut out)?,
                 Some(byte) if byte >= 0x20 => {
                     out.push(byte);
@@ -199,30 +184,18 @@ impl Parser<'_> {
                 _ => return Err(self.error("a string does not end, or holds a control byte")),
             }
         }
+        Ok(out)
     }
 
     fn escape(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
-        let letter = self.bytes.get(self.at + 1).copied();
-        let plain = match letter {
+        let plain = match self.bytes.get(self.at + 1).copied() {
             Some(byte @ (b'"' | b'\\' | b'/')) => byte,
             Some(b'b') => 8,
             Some(b'f') => 12,
             Some(b'n') => b'\n',
             Some(b'r') => b'\r',
             Some(b't') => b'\t',
-            Some(b'u') => {
-                let mut code = self.hex4(self.at + 2)?;
-                self.at += 6;
-                if (0xd800..0xdc00).contains(&code) && self.bytes[self.at..].starts_with(b"\\u") {
-                    let low = self.hex4(self.at + 2)?;
-                    if (0xdc00..0xe000).contains(&low) {
-                        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
-                        self.at += 6;
-                    }
-                }
-                push_code(out, code);
-                return Ok(());
-            }
+            Some(b'u') => return self.unicode(out),
             _ => return Err(self.error("no such escape")),
         };
         out.push(plain);
@@ -230,14 +203,27 @@ impl Parser<'_> {
         Ok(())
     }
 
+    fn unicode(&mut self, out: &mut Vec<u8>) -> Result<(), String> {
+        let mut code = self.hex4(self.at + 2)?;
+        self.at += 6;
+        if (0xd800..0xdc00).contains(&code) && self.bytes[self.at..].starts_with(b"\\u") {
+            let low = self.hex4(self.at + 2)?;
+            if (0xdc00..0xe000).contains(&low) {
+                code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+                self.at += 6;
+            }
+        }
+        push_code(out, code);
+        Ok(())
+    }
+
     fn hex4(&self, at: usize) -> Result<u32, String> {
-        let digits = self
-            .bytes
-            .get(at..at + 4)
-            .filter(|d| d.iter().all(u8::is_ascii_hexdigit));
-        digits
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u32::from_str_radix(digits, 16).ok())
+        let digits = self.bytes.get(at..at + 4).unwrap_or_default();
+        let digit = |byte: &u8| char::from(*byte).to_digit(16);
+        let code = digits
+            .iter()
+            .try_fold(0, |code, byte| Some(code << 4 | digit(byte)?));
+        code.filter(|_| digits.len() == 4)
             .ok_or_else(|| self.error("four hex digits are missing"))
     }
 
@@ -262,32 +248,20 @@ impl Parser<'_> {
     }
 }
 
-fn sort_keys(node: &mut Node) -> Result<(), String> {
-    let Node::Object(members) = node else {
+fn sort_keys(members: &mut [(Vec<u8>, usize)]) -> Result<(), String> {
+    members.sort_by(|a, b| a.0.cmp(&b.0));
+    let Some(pair) = members.windows(2).find(|pair| pair[0].0 == pair[1].0) else {
         return Ok(());
     };
-    members.sort_by(|a, b| a.0.cmp(&b.0));
-    match members.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-        Some(pair) => Err(format!(
-            "duplicate key {}",
-            String::from_utf8_lossy(&pair[0].0)
-        )),
-        None => Ok(()),
-    }
+    let key = String::from_utf8_lossy(&pair[0].0);
+    Err(format!("duplicate key {key}"))
 }
 
-/// Appends a code point, surrogates included, as (W)UTF-8.
+/// Appends a code point as UTF-8, a lone surrogate as its three WTF-8 bytes.
 fn push_code(out: &mut Vec<u8>, code: u32) {
-    match code {
-        0..=0x7f => out.push(code as u8),
-        0x80..=0x7ff => out.extend([0xc0 | (code >> 6) as u8, tail(code)]),
-        0x800..=0xffff => out.extend([0xe0 | (code >> 12) as u8, tail(code >> 6), tail(code)]),
-        _ => out.extend([
-            0xf0 | (code >> 18) as u8,
-            tail(code >> 12),
-            tail(code >> 6),
-            tail(code),
-        ]),
+    match char::from_u32(code) {
+        Some(letter) => out.extend(letter.encode_utf8(&mut [0; 4]).as_bytes()),
+        None => out.extend([0xe0 | (code >> 12) as u8, tail(code >> 6), tail(code)]),
     }
 }
 
@@ -295,7 +269,7 @@ fn tail(bits: u32) -> u8 {
     0x80 | (bits & 0x3f) as u8
 }
 
-/// Prints WTF-8 as an ASCII JSON string, as Python does.
+/// Prints WTF-8 as an ASCII JSON string, as Python does (DEL is escaped too).
 pub fn quote(text: &[u8], out: &mut String) {
     out.push('"');
     let mut at = 0;
@@ -303,14 +277,13 @@ pub fn quote(text: &[u8], out: &mut String) {
         let (code, length) = code_at(&text[at..]);
         at += length;
         match code {
-            0x22 => out.push_str("\\\""),
-            0x5c => out.push_str("\\\\"),
+            0x22 | 0x5c => out.extend(['\\', code as u8 as char]),
             0x0a => out.push_str("\\n"),
             0x0d => out.push_str("\\r"),
             0x09 => out.push_str("\\t"),
             0x08 => out.push_str("\\b"),
             0x0c => out.push_str("\\f"),
-            0x20..=0x7f => out.push(code as u8 as char),
+            0x20..=0x7e => out.push(code as u8 as char),
             0..=0xffff => out.push_str(&format!("\\u{code:04x}")),
             _ => {
                 let rest = code - 0x10000;
@@ -324,17 +297,16 @@ pub fn quote(text: &[u8], out: &mut String) {
 
 /// The first code point of WTF-8 text and its length in bytes.
 fn code_at(text: &[u8]) -> (u32, usize) {
-    let byte = |position: usize| u32::from(text.get(position).copied().unwrap_or(0x80) & 0x3f);
     let first = u32::from(text[0]);
-    match first {
+    let (head, length) = match first {
         0..=0x7f => (first, 1),
-        0x80..=0xdf => ((first & 0x1f) << 6 | byte(1), 2),
-        0xe0..=0xef => ((first & 0x0f) << 12 | byte(1) << 6 | byte(2), 3),
-        _ => (
-            (first & 0x07) << 18 | byte(1) << 12 | byte(2) << 6 | byte(3),
-            4,
-        ),
-    }
+        0x80..=0xdf => (first & 0x1f, 2),
+        0xe0..=0xef => (first & 0x0f, 3),
+        _ => (first & 0x07, 4),
+    };
+    let bits = |position: usize| u32::from(text.get(position).copied().unwrap_or(0) & 0x3f);
+    let code = (1..length).fold(head, |code, position| code << 6 | bits(position));
+    (code, length)
 }
 
 impl Doc {
@@ -349,13 +321,10 @@ impl Doc {
         let Node::Object(members) = &self.nodes[0] else {
             return None;
         };
-        let text = |node: &usize| self.print(*node, Numbers::AsWritten).unwrap_or_default();
-        Some(
-            members
-                .iter()
-                .map(|(key, node)| (key.clone(), text(node)))
-                .collect(),
-        )
+        // As written, no number can fail.
+        let text = |node: usize| self.print(node, Numbers::AsWritten).unwrap_or_default();
+        let member = |(key, node): &(Vec<u8>, usize)| (key.clone(), text(*node));
+        Some(members.iter().map(member).collect())
     }
 
     /// The decoded text of a document that is one string.
@@ -375,20 +344,19 @@ impl Doc {
     fn print(&self, root: usize, numbers: Numbers) -> Result<String, String> {
         let mut out = String::new();
         // What is still to be printed, last first.
-        let mut rest = vec![Piece::Node(root)];
+        let mut rest = vec![Piece::Node(None, root)];
         while let Some(piece) = rest.pop() {
-            let node = match piece {
+            let (key, node) = match piece {
+                Piece::Node(key, node) => (key, node),
                 Piece::Text(text) => {
                     out.push_str(text);
                     continue;
                 }
-                Piece::Key(key) => {
-                    quote(key, &mut out);
-                    out.push(':');
-                    continue;
-                }
-                Piece::Node(node) => node,
             };
+            if let Some(key) = key {
+                quote(key, &mut out);
+                out.push(':');
+            }
             match &self.nodes[node] {
                 Node::Word(word) => out.push_str(word),
                 Node::Text(text) => quote(text, &mut out),
@@ -396,24 +364,12 @@ impl Doc {
                 Node::Number(text) => out.push_str(&python_number(text)?),
                 Node::Array(items) => {
                     out.push('[');
-                    rest.push(Piece::Text("]"));
-                    for (position, item) in items.iter().enumerate().rev() {
-                        rest.push(Piece::Node(*item));
-                        if position > 0 {
-                            rest.push(Piece::Text(","));
-                        }
-                    }
+                    queue(&mut rest, "]", items.iter().map(|item| (None, *item)));
                 }
                 Node::Object(members) => {
                     out.push('{');
-                    rest.push(Piece::Text("}"));
-                    for (position, (key, value)) in members.iter().enumerate().rev() {
-                        rest.push(Piece::Node(*value));
-                        rest.push(Piece::Key(key));
-                        if position > 0 {
-                            rest.push(Piece::Text(","));
-                        }
-                    }
+                    let members = members.iter().map(|(key, value)| (Some(&key[..]), *value));
+                    queue(&mut rest, "}", members);
                 }
             }
         }
@@ -421,8 +377,23 @@ impl Doc {
     }
 }
 
+/// What `print` has still to do: a member or item (with its key), or a sign.
 enum Piece<'a> {
-    Node(usize),
-    Key(&'a [u8]),
+    Node(Option<&'a [u8]>, usize),
     Text(&'static str),
+}
+
+/// Queues a container's members in order, commas between them, its end after.
+fn queue<'a, I>(rest: &mut Vec<Piece<'a>>, end: &'static str, members: I)
+where
+    I: DoubleEndedIterator<Item = (Option<&'a [u8]>, usize)>,
+{
+    rest.push(Piece::Text(end));
+    for (key, node) in members.rev() {
+        rest.extend([Piece::Node(key, node), Piece::Text(",")]);
+    }
+    // The first has no comma before it; an empty container has none at all.
+    if matches!(rest.last(), Some(Piece::Text(","))) {
+        rest.pop();
+    }
 }

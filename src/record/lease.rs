@@ -38,7 +38,8 @@ impl Status {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lease {
     id: String,
-    fields: BTreeMap<String, String>,
+    /// Keys as WTF-8 bytes: a stranger's key may hold a lone surrogate.
+    fields: BTreeMap<Vec<u8>, String>,
     status: Status,
     token: Option<String>,
 }
@@ -65,12 +66,8 @@ impl Lease {
             return Err(format!("{} bytes, more than {RECORD_MAX}", bytes.len()));
         }
         let members = parse(bytes)?.members().ok_or("not a JSON object")?;
-        let mut fields = BTreeMap::new();
-        for (key, text) in members {
-            let key = String::from_utf8(key).map_err(|_| "a key holds a lone surrogate")?;
-            fields.insert(key, text);
-        }
-        let status = match fields.get("status").map(String::as_str) {
+        let fields: BTreeMap<_, _> = members.into_iter().collect();
+        let status = match fields.get("status".as_bytes()).map(String::as_str) {
             Some("\"leased\"") => Status::Leased,
             Some("\"committing\"") => Status::Committing,
             Some("\"done\"") => Status::Done,
@@ -83,12 +80,12 @@ impl Lease {
             token: None,
         };
         lease.check()?;
-        lease.token = lease.text("token").filter(|token| !token.contains('\0'));
+        lease.token = lease.decoded_token();
         Ok(lease)
     }
 
     fn check(&self) -> Result<(), String> {
-        let field = |key: &str| self.fields.get(key).map(String::as_str);
+        let field = |key: &str| self.raw(key);
         let object = |text: &str| text.starts_with('{');
         let ttl = |text: &str| time(text).is_some_and(|ttl| ttl > 0.0);
         let present_is = |key: &str, good: &dyn Fn(&str) -> bool| field(key).is_none_or(good);
@@ -127,7 +124,7 @@ impl Lease {
             if position > 0 {
                 out.push(',');
             }
-            quote(key.as_bytes(), &mut out);
+            quote(key, &mut out);
             out.push(':');
             out.push_str(text);
         }
@@ -152,12 +149,12 @@ impl Lease {
 
     /// The payload's canonical text.
     pub fn payload(&self) -> &str {
-        self.fields.get("payload").map_or("{}", String::as_str)
+        self.raw("payload").unwrap_or("{}")
     }
 
     /// The manifest's canonical text.
     pub fn commit(&self) -> Option<&str> {
-        self.fields.get("commit").map(String::as_str)
+        self.raw("commit")
     }
 
     /// Who holds or held it.
@@ -172,41 +169,42 @@ impl Lease {
 
     /// Unix seconds of the last heartbeat; 0 after an abandon.
     pub fn updated(&self) -> f64 {
-        self.fields
-            .get("updated")
-            .and_then(|text| time(text))
-            .unwrap_or(0.0)
+        self.raw("updated").and_then(time).unwrap_or(0.0)
     }
 
     /// Unix seconds of the completion.
     pub fn completed(&self) -> Option<f64> {
-        self.fields.get("completed").and_then(|text| time(text))
+        self.raw("completed").and_then(time)
     }
 
     /// The TTL written in it, in seconds.
     pub fn ttl(&self) -> Option<f64> {
-        self.fields
-            .get("ttl")
-            .and_then(|text| time(text))
-            .map(|ttl| ttl.min(TTL_MAX))
+        self.raw("ttl").and_then(time).map(|ttl| ttl.min(TTL_MAX))
     }
 
     /// The fence, where symlease wrote one.
     pub fn fence(&self) -> Option<u64> {
-        self.fields.get("fence").and_then(|text| unsigned(text))
+        self.raw("fence").and_then(unsigned)
     }
 
     /// Changes by symlease.
     pub fn version(&self) -> u64 {
-        self.fields
-            .get("version")
-            .and_then(|text| unsigned(text))
-            .unwrap_or(0)
+        self.raw("version").and_then(unsigned).unwrap_or(0)
     }
 
     /// The branch target, in target records.
     pub fn target(&self) -> Option<u64> {
-        self.fields.get("target").and_then(|text| unsigned(text))
+        self.raw("target").and_then(unsigned)
+    }
+
+    /// The whole group in id order, in target records; `None` where a peer
+    /// wrote anything but a list of 64-bit integers.
+    pub fn targets(&self) -> Option<Vec<u64>> {
+        let list = self.raw("targets")?.strip_prefix('[')?.strip_suffix(']')?;
+        if list.is_empty() {
+            return Some(Vec::new());
+        }
+        list.split(',').map(unsigned).collect()
     }
 
     /// The session file's name.
@@ -255,28 +253,35 @@ impl Lease {
             ("status", "\"done\"") => self.status = Status::Done,
             _ => {}
         }
-        self.fields.insert(key.to_string(), text);
+        self.fields.insert(key.as_bytes().to_vec(), text);
         if key == "token" {
-            self.token = self.text("token");
+            self.token = self.decoded_token();
         }
     }
 
     /// Drops a field.
     pub fn remove(&mut self, key: &str) {
-        self.fields.remove(key);
+        self.fields.remove(key.as_bytes());
+        if key == "token" {
+            self.token = None;
+        }
+    }
+
+    fn raw(&self, key: &str) -> Option<&str> {
+        self.fields.get(key.as_bytes()).map(String::as_str)
+    }
+
+    fn decoded_token(&self) -> Option<String> {
+        self.text("token").filter(|token| !token.contains('\0'))
     }
 
     fn text(&self, key: &str) -> Option<String> {
-        let doc = parse(self.fields.get(key)?.as_bytes()).ok()?;
+        let doc = parse(self.raw(key)?.as_bytes()).ok()?;
         String::from_utf8(doc.text()?.to_vec()).ok()
     }
 
     fn count(&self, key: &str) -> u32 {
-        let number = self
-            .fields
-            .get(key)
-            .and_then(|text| unsigned(text))
-            .unwrap_or(0);
+        let number = self.raw(key).and_then(unsigned).unwrap_or(0);
         u32::try_from(number).unwrap_or(u32::MAX)
     }
 }

@@ -11,20 +11,44 @@ pub fn python_float(value: f64) -> String {
         }
         .to_string();
     }
-    // Rust's `{:e}` gives the same shortest digits.
-    let text = format!("{value:e}");
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
-    let exponent: i32 = exponent.parse().unwrap_or(0);
-    if (-4..16).contains(&exponent) {
-        let plain = format!("{value}");
-        return if plain.contains('.') {
-            plain
-        } else {
-            format!("{plain}.0")
-        };
+    let (digits, exponent) = shortest(value.abs());
+    let sign = if value < 0.0 { "-" } else { "" };
+    let whole = usize::try_from(exponent + 1).unwrap_or(0);
+    match exponent {
+        -4..=-1 => {
+            let zeros = "0".repeat(exponent.unsigned_abs() as usize - 1);
+            format!("{sign}0.{zeros}{digits}")
+        }
+        0..=15 if digits.len() <= whole => format!("{sign}{digits:0<whole$}.0"),
+        0..=15 => format!("{sign}{}.{}", &digits[..whole], &digits[whole..]),
+        _ => {
+            let (first, rest) = digits.split_at(1);
+            let point = if rest.is_empty() { "" } else { "." };
+            let direction = if exponent < 0 { '-' } else { '+' };
+            format!(
+                "{sign}{first}{point}{rest}e{direction}{:02}",
+                exponent.abs()
+            )
+        }
     }
-    let sign = if exponent < 0 { '-' } else { '+' };
-    format!("{mantissa}e{sign}{:02}", exponent.abs())
+}
+
+/// The digits Python prints and the exponent of the first: the fewest that
+/// read back, and of those the nearest. Of two equally near ones Python takes
+/// the even, while Rust's `{:e}` may not; its `{:.*e}` does.
+fn shortest(value: f64) -> (String, i32) {
+    let split = |text: &str| {
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
+        (mantissa.replace('.', ""), exponent.parse().unwrap_or(0))
+    };
+    let fewest = format!("{value:e}");
+    let (digits, exponent) = split(&fewest);
+    let nearest = format!("{value:.*e}", digits.len() - 1);
+    // Just above a power of two the nearest may read back as its neighbour.
+    if nearest != fewest && nearest.parse() == Ok(value) {
+        return split(&nearest);
+    }
+    (digits, exponent)
 }
 
 /// A JSON number as Python prints it after reading it: integers keep their
