@@ -28,6 +28,9 @@ pub enum Change {
     Remove,
 }
 
+/// Slots of the wait histogram (L8).
+pub const WAIT_SLOTS: usize = 32;
+
 /// Counters of one handle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -45,6 +48,9 @@ pub struct Counters {
     pub syncs: u64,
     /// Changes whose outcome is unknown.
     pub indeterminate: u64,
+    /// Waits for locks by length: slot `n` counts those of 2^n microseconds up
+    /// to the next power (L8).
+    pub waits: [u64; WAIT_SLOTS],
 }
 
 /// A decision over several keys: one change a key, in the order of the keys.
@@ -66,6 +72,11 @@ pub trait Engine: Send + Sync {
     /// syncs: all data is synced before any name, each touched directory once.
     /// One answer a key; a failure of one never stops another (H3).
     fn batch(&self, table: Table, keys: &[String], decide: &mut DecideOne<'_>) -> Vec<Result<()>>;
+
+    /// Locks coverage `shards` (rising, each once), settles what a dead writer
+    /// left pending on them (C5), reads them, asks `decide`, and publishes the
+    /// changes as one. Shards are put or kept, never removed.
+    fn merge(&self, shards: &[u32], decide: &mut Decide<'_>) -> Result<()>;
 
     /// Reads one key without a lock. Never creates or repairs (M4).
     fn read(&self, table: Table, key: &str) -> Read;

@@ -6,3 +6,6 @@ pub mod identity;
 pub mod json;
 pub mod lease;
 pub mod number;
+pub mod reader;
+pub mod shard;
+pub mod transaction;

@@ -117,17 +117,27 @@ impl Disk {
     /// A whole record. Only ENOENT is absence (C1); a link, FIFO or device is
     /// refused (F13); a file beyond the limit is CORRUPT without being read.
     pub fn read(&self, directory: &Directory<'_>, name: &CStr) -> Result<Option<Vec<u8>>> {
+        self.read_within(directory, name, RECORD_MAX as u64)
+    }
+
+    /// The same for a file that may have `most` bytes.
+    pub fn read_within(
+        &self,
+        directory: &Directory<'_>,
+        name: &CStr,
+        most: u64,
+    ) -> Result<Option<Vec<u8>>> {
         let fd = match self.sys.open(Some(directory.fd), name, Open::Read, 0) {
             Ok(fd) => fd,
             Err(Errno(libc::ENOENT)) => return Ok(None),
             Err(errno) => return Err(failed("open", name, errno)),
         };
-        let bytes = self.read_open(fd, name);
+        let bytes = self.read_open(fd, name, most);
         self.sys.close(fd);
         bytes.map(Some)
     }
 
-    fn read_open(&self, fd: Fd, name: &CStr) -> Result<Vec<u8>> {
+    fn read_open(&self, fd: Fd, name: &CStr, most: u64) -> Result<Vec<u8>> {
         let stat = self
             .sys
             .stat(fd)
@@ -137,8 +147,8 @@ impl Disk {
         if stat.kind != FileKind::Regular {
             return Err(corrupt("not a regular file"));
         }
-        if stat.size > RECORD_MAX as u64 {
-            return Err(corrupt("larger than a record may be"));
+        if stat.size > most {
+            return Err(corrupt("larger than it may be"));
         }
         let mut bytes = vec![0; stat.size as usize];
         let mut filled = 0;

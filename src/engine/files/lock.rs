@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::disk::{failed, Directory, Disk};
 use super::paths::lock_name;
+use crate::engine::WAIT_SLOTS;
 use crate::error::{Error, Kind, Result};
 use crate::sys::{Errno, Fd, FileKind, Open, Stat};
 
@@ -26,6 +27,17 @@ pub struct Waits {
     pub wait_ns: AtomicU64,
     /// Lock files that had moved.
     pub retries: AtomicU64,
+    /// Waits by length: slot `n` counts those of 2^n microseconds up to the
+    /// next power, shorter ones in slot 0, the longest in the last (L8).
+    pub lengths: [AtomicU64; WAIT_SLOTS],
+}
+
+impl Waits {
+    fn ended(&self, spent: u64) {
+        self.wait_ns.fetch_add(spent, Ordering::Relaxed);
+        let slot = (spent / 1000).max(1).ilog2() as usize;
+        self.lengths[slot.min(WAIT_SLOTS - 1)].fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// A record's lock, held until dropped.
@@ -61,7 +73,19 @@ pub fn take<'a>(
     id: &str,
     deadline: u64,
 ) -> Result<Lock<'a>> {
-    let name = CString::new(lock_name(id)).unwrap_or_default();
+    take_named(disk, waits, directory, &lock_name(id), id, deadline)
+}
+
+/// The same for a lock file of any name; `id` is for messages.
+pub fn take_named<'a>(
+    disk: &'a Disk,
+    waits: &Waits,
+    directory: &Directory<'_>,
+    file: &str,
+    id: &str,
+    deadline: u64,
+) -> Result<Lock<'a>> {
+    let name = CString::new(file).unwrap_or_default();
     let start = disk.sys.monotonic();
     let mut pause = PAUSE_FIRST;
     let mut waited = false;
@@ -80,7 +104,7 @@ pub fn take<'a>(
                     waits.locks.fetch_add(1, Ordering::Relaxed);
                     if waited {
                         let spent = disk.sys.monotonic().saturating_sub(start);
-                        waits.wait_ns.fetch_add(spent, Ordering::Relaxed);
+                        waits.ended(spent);
                     }
                     return Ok(lock);
                 }
@@ -106,7 +130,9 @@ pub fn take<'a>(
                 .timeouts
                 .fetch_add(u64::from(deadline > 0), Ordering::Relaxed);
             let spent = now.saturating_sub(start);
-            waits.wait_ns.fetch_add(spent, Ordering::Relaxed);
+            if deadline > 0 {
+                waits.ended(spent);
+            }
             let text = format!(
                 "lock {id}: held by somebody else for {} ms",
                 spent / 1_000_000

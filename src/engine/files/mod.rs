@@ -1,27 +1,28 @@
 //! The files engine: one JSON record a file, shared with Python coordinators.
 
+mod batch;
 mod disk;
 mod lock;
+mod merge;
 mod paths;
 mod publish;
 mod root;
+mod sweep;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use self::disk::Directory;
 use self::lock::{take, Lock, Waits};
+use self::merge::Authority;
+pub use self::merge::Coverage;
 use self::publish::Item;
 pub use self::root::Named;
 use self::root::Root;
 use super::{Change, Counters, Decide, DecideOne, Engine, Read, Table};
 use crate::error::{Error, Kind, Result};
 use crate::sys::Sys;
-
-/// The most records that one batch locks at a time.
-const CHUNK: usize = 64;
 
 /// How a campaign in a directory is opened.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +41,7 @@ pub struct Options {
 pub struct Files {
     work: Option<Root>,
     target: Option<Root>,
+    coverage: Option<Authority>,
     waits: Waits,
     lock_timeout: u64,
     indeterminate: AtomicU64,
@@ -50,12 +52,13 @@ impl Files {
     /// and is not what was named (M1).
     pub fn open(sys: Arc<dyn Sys>, options: Options) -> Result<Files> {
         let open = |path: Option<Vec<u8>>| {
-            path.map(|path| Root::open(Arc::clone(&sys), path, options.named))
+            path.map(|path| Root::open(Arc::clone(&sys), path, options.named, 256))
                 .transpose()
         };
         Ok(Files {
             work: open(options.work_root)?,
             target: open(options.target_root)?,
+            coverage: None,
             waits: Waits::default(),
             lock_timeout: options.lock_timeout,
             indeterminate: AtomicU64::new(0),
@@ -101,10 +104,14 @@ impl Files {
         outcome
     }
 
-    fn change_all(&self, table: Table, keys: &[String], decide: &mut Decide<'_>) -> Result<()> {
-        let root = self.root(table)?;
+    fn change_all(
+        &self,
+        root: &Root,
+        keys: &[String],
+        deadline: u64,
+        decide: &mut Decide<'_>,
+    ) -> Result<()> {
         root.ensure()?;
-        let deadline = self.deadline(root);
         let mut directories = BTreeMap::new();
         for key in keys {
             root.enter(key, &mut directories)?;
@@ -142,160 +149,20 @@ impl Files {
         publish::all(&root.disk, &items)?;
         self.confirm(&locks)
     }
-
-    /// One chunk of a batch: the locks that are free are taken without waiting
-    /// and renewed together; answers the positions that were not free.
-    fn chunk(
-        &self,
-        root: &Root,
-        keys: &[String],
-        first: usize,
-        decide: &mut DecideOne<'_>,
-        answers: &mut [Result<()>],
-    ) -> Vec<usize> {
-        let mut busy = Vec::new();
-        let mut open: BTreeMap<CString, Directory<'_>> = BTreeMap::new();
-        for (at, key) in keys.iter().enumerate() {
-            answers[first + at] = root.enter(key, &mut open);
-        }
-        let mut locks = Vec::new();
-        let mut ready = Vec::new();
-        for (at, key) in keys.iter().enumerate() {
-            if answers[first + at].is_err() {
-                continue;
-            }
-            let Some(directory) = root.folder(key).ok().and_then(|path| open.get(&path)) else {
-                continue;
-            };
-            match take(&root.disk, &self.waits, directory, key, 0) {
-                Ok(lock) => locks.push((key.clone(), lock)),
-                Err(error) if error.kind == Kind::Timeout => {
-                    busy.push(first + at);
-                    continue;
-                }
-                Err(error) => {
-                    answers[first + at] = Err(error);
-                    continue;
-                }
-            }
-            let read = root.record(directory, key);
-            match decide(first + at, &read) {
-                Ok(Change::Keep) => {}
-                Ok(change) => ready.push((first + at, directory, change)),
-                Err(error) => answers[first + at] = Err(error),
-            }
-        }
-        self.publish_each(root, keys, first, &ready, answers);
-        for (position, _, _) in &ready {
-            let lock = locks.iter().filter(|(id, _)| *id == keys[position - first]);
-            if let (Ok(()), Err(error)) = (
-                &answers[*position],
-                lock.map(|(_, lock)| lock).try_for_each(moved),
-            ) {
-                answers[*position] = Err(error);
-            }
-        }
-        busy
-    }
-
-    /// All data is synced before any name, each directory once; a failed
-    /// record fails alone (H3).
-    fn publish_each(
-        &self,
-        root: &Root,
-        keys: &[String],
-        first: usize,
-        ready: &[(usize, &Directory<'_>, Change)],
-        answers: &mut [Result<()>],
-    ) {
-        let item = |entry: &'_ (usize, &'_ Directory<'_>, Change)| -> (usize, String) {
-            (entry.0, keys[entry.0 - first].clone())
-        };
-        let mut staged = Vec::new();
-        for entry in ready {
-            let (position, id) = item(entry);
-            let part = Item {
-                directory: entry.1,
-                id: &id,
-                old: None,
-                change: &entry.2,
-            };
-            match publish::stage(&root.disk, &part) {
-                Ok(ready) => staged.push((entry, ready)),
-                Err(error) => answers[position] = Err(error),
-            }
-        }
-        let mut touched: BTreeMap<i32, (&Directory<'_>, Vec<usize>)> = BTreeMap::new();
-        for (entry, ready) in &staged {
-            let (position, id) = item(entry);
-            let part = Item {
-                directory: entry.1,
-                id: &id,
-                old: None,
-                change: &entry.2,
-            };
-            match publish::name(&root.disk, &part, ready) {
-                Ok(()) => {
-                    let there = touched.entry(entry.1.fd.0).or_insert((entry.1, Vec::new()));
-                    there.1.push(position);
-                }
-                Err(error) => {
-                    publish::discard(&root.disk, &part, ready);
-                    answers[position] = Err(error);
-                }
-            }
-        }
-        for (directory, positions) in touched.values() {
-            if let Err(error) = root.disk.sync_directory(directory) {
-                for position in positions {
-                    let error = Error {
-                        kind: Kind::Indeterminate,
-                        ..error.clone()
-                    };
-                    answers[*position] = self.count(Err(error));
-                }
-            }
-        }
-    }
-}
-
-fn moved(lock: &Lock<'_>) -> Result<()> {
-    if lock.in_place() {
-        return Ok(());
-    }
-    Err(Error::new(
-        Kind::Indeterminate,
-        "a lock file was replaced while a change was published",
-    ))
 }
 
 impl Engine for Files {
     fn transact(&self, table: Table, keys: &[String], decide: &mut Decide<'_>) -> Result<()> {
-        let outcome = self.change_all(table, keys, decide);
-        self.count(outcome)
+        let root = self.root(table)?;
+        self.count(self.change_all(root, keys, self.deadline(root), decide))
     }
 
     fn batch(&self, table: Table, keys: &[String], decide: &mut DecideOne<'_>) -> Vec<Result<()>> {
-        let root = match self
-            .root(table)
-            .and_then(|root| root.ensure().map(|()| root))
-        {
-            Ok(root) => root,
-            Err(error) => return vec![Err(error); keys.len()],
-        };
-        let mut answers = vec![Ok(()); keys.len()];
-        let mut busy = Vec::new();
-        for (number, chunk) in keys.chunks(CHUNK).enumerate() {
-            busy.extend(self.chunk(root, chunk, number * CHUNK, decide, &mut answers));
-        }
-        // One stuck neighbour did not let the others expire; now it is waited for.
-        for position in busy {
-            let key = std::slice::from_ref(&keys[position]);
-            answers[position] = self.transact(table, key, &mut |reads| {
-                Ok(vec![decide(position, &reads[0])?])
-            });
-        }
-        answers
+        self.renew(table, keys, decide)
+    }
+
+    fn merge(&self, shards: &[u32], decide: &mut Decide<'_>) -> Result<()> {
+        self.count(self.merge_shards(shards, decide))
     }
 
     fn read(&self, table: Table, key: &str) -> Read {
@@ -332,12 +199,13 @@ impl Engine for Files {
                 removed += u64::from(gone);
             })?;
         }
-        Ok(removed)
+        Ok(removed + self.sweep_coverage()?)
     }
 
     fn counters(&self) -> Counters {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let roots = self.work.iter().chain(&self.target);
+        let coverage = self.coverage.iter().map(|authority| &authority.root);
+        let roots = self.work.iter().chain(&self.target).chain(coverage);
         Counters {
             locks: get(&self.waits.locks),
             contended: get(&self.waits.contended),
@@ -346,6 +214,7 @@ impl Engine for Files {
             retries: get(&self.waits.retries),
             syncs: roots.map(|root| get(&root.disk.syncs)).sum(),
             indeterminate: get(&self.indeterminate),
+            waits: std::array::from_fn(|slot| get(&self.waits.lengths[slot])),
         }
     }
 }

@@ -63,6 +63,42 @@ pub fn temporary_id(name: &[u8]) -> Option<&str> {
     (is_id(id) && !rest.is_empty()).then_some(id)
 }
 
+/// A coverage root's folder of shards.
+pub fn state_path(root: &[u8]) -> Result<CString> {
+    below(root, b"/state")
+}
+
+/// A coverage root's folder of pending transactions.
+pub fn transactions_path(root: &[u8]) -> Result<CString> {
+    below(root, b"/claim-transactions")
+}
+
+fn below(root: &[u8], name: &[u8]) -> Result<CString> {
+    c_path([root, name].concat())
+}
+
+/// The transaction that older writers keep in the root itself, without its
+/// ending.
+pub const OLD_TRANSACTION: &str = ".coverage-claim-transaction";
+
+/// A coverage shard: `<shard:04d>.json` without its ending.
+pub fn shard_name(shard: u32) -> String {
+    format!("{shard:04}")
+}
+
+/// A coverage shard's lock file.
+pub fn shard_lock_name(shard: u32) -> String {
+    format!("{shard:04}.json.lock")
+}
+
+/// The shard behind a coverage temporary: `<shard:04d>.json.*.tmp`.
+pub fn shard_temporary(name: &[u8]) -> Option<u32> {
+    let name = std::str::from_utf8(name).ok()?.strip_suffix(".tmp")?;
+    let (number, rest) = name.split_once(".json.")?;
+    let shard = number.parse().ok()?;
+    (shard_name(shard) == number && !rest.is_empty()).then_some(shard)
+}
+
 /// A path for the system: no NUL, not too long.
 pub fn c_path(path: Vec<u8>) -> Result<CString> {
     if path.len() > PATH_MAX {

@@ -42,15 +42,16 @@ pub struct Root {
 }
 
 impl Root {
-    /// Opens without making anything.
-    pub fn open(sys: Arc<dyn Sys>, path: Vec<u8>, named: Named) -> Result<Root> {
+    /// Opens without making anything; `shards` where neither the caller nor the
+    /// root itself names a count.
+    pub fn open(sys: Arc<dyn Sys>, path: Vec<u8>, named: Named, shards: u32) -> Result<Root> {
         let disk = Disk {
             sys,
             durable: named.durable.unwrap_or(true),
             file_mode: named.file_mode.unwrap_or(0o600),
             syncs: AtomicU64::new(0),
         };
-        let shards = named.shards.unwrap_or(256);
+        let shards = named.shards.unwrap_or(shards);
         let mut root = Root {
             path,
             shards,
