@@ -528,6 +528,58 @@ typedef struct symlease_group {
 } symlease_group;
 
 /**
+ * One set byte of a coverage map. Never grows.
+ */
+typedef struct symlease_edge {
+  /**
+   * The byte's place in the map, less than 2^23.
+   */
+  uint32_t index;
+  /**
+   * Its classified bits (AFL buckets).
+   */
+  uint8_t bits;
+} symlease_edge;
+
+/**
+ * A whole coverage map, classified. Never grows. The caller owns the bytes.
+ */
+typedef struct symlease_map {
+  /**
+   * May be NULL where len is 0.
+   */
+  const uint8_t *bytes;
+  /**
+   * Bytes.
+   */
+  size_t len;
+} symlease_map;
+
+/**
+ * A sparse coverage list. Duplicate edges are ORed. The caller owns it.
+ */
+typedef struct symlease_sparse {
+  /**
+   * May be NULL where count is 0.
+   */
+  const struct symlease_edge *edges;
+  /**
+   * Entries.
+   */
+  size_t count;
+} symlease_sparse;
+
+/**
+ * Sees new bits: those of one candidate of a merge, or of one shard of a
+ * pull. The edges are valid until it returns. No lock is held; runs on the
+ * calling thread; non-zero stops the visit; must not throw.
+ */
+typedef int (*symlease_novel_fn)(void *user,
+                                 size_t candidate,
+                                 const struct symlease_edge *edges,
+                                 size_t n);
+
+/**
  * What symlease_heartbeat_all did, in entries.
  */
 typedef struct symlease_heartbeat_stats {
@@ -722,34 +774,6 @@ typedef struct symlease_counters {
 } symlease_counters;
 
 /**
- * One set byte of a coverage map. Never grows.
- */
-typedef struct symlease_edge {
-  /**
-   * The byte's place in the map, less than 2^23.
-   */
-  uint32_t index;
-  /**
-   * Its classified bits (AFL buckets).
-   */
-  uint8_t bits;
-} symlease_edge;
-
-/**
- * A whole coverage map, classified. Never grows. The caller owns the bytes.
- */
-typedef struct symlease_map {
-  /**
-   * May be NULL where len is 0.
-   */
-  const uint8_t *bytes;
-  /**
-   * Bytes.
-   */
-  size_t len;
-} symlease_map;
-
-/**
  * One result of a commit. The caller owns the struct and what it points to.
  */
 typedef struct symlease_result {
@@ -806,30 +830,6 @@ typedef struct symlease_result {
    */
   uint64_t reserved[8];
 } symlease_result;
-
-/**
- * A sparse coverage list. Duplicate edges are ORed. The caller owns it.
- */
-typedef struct symlease_sparse {
-  /**
-   * May be NULL where count is 0.
-   */
-  const struct symlease_edge *edges;
-  /**
-   * Entries.
-   */
-  size_t count;
-} symlease_sparse;
-
-/**
- * Sees new bits: those of one candidate of a merge, or of one shard of a
- * pull. The edges are valid until it returns. No lock is held; runs on the
- * calling thread; non-zero stops the visit; must not throw.
- */
-typedef int (*symlease_novel_fn)(void *user,
-                                 size_t candidate,
-                                 const struct symlease_edge *edges,
-                                 size_t n);
 
 /**
  * Status: done.
@@ -1008,12 +1008,14 @@ symlease_status symlease_coverage_classify(const uint8_t *counts, uint8_t *bits,
 /**
  * Opens a campaign in the directory `root`; nothing is made or changed before
  * the first change. `root` may be NULL when the options name the roots that
- * are used. `options` may be NULL: defaults. `*out` is the caller's until
- * symlease_close. Any thread.
+ * are used. `options` may be NULL: defaults. What the options leave open comes
+ * from the environment (but the directories), then from what is there, then
+ * from defaults. `*out` is the caller's until symlease_close. Any thread.
  *
- * E_INVALID: an argument is wrong. E_UNSUPPORTED: "etcd://", another engine
- * than files, SYMLEASE_EXPIRY_OBSERVED and a read-only handle are not in this
- * version.
+ * E_INVALID: an argument is wrong. E_MISMATCH: the campaign was made with
+ * another shard count, mode, durability, map size or identity than is named.
+ * E_UNSUPPORTED: "etcd://", SYMLEASE_ENGINE_LOG and SYMLEASE_EXPIRY_OBSERVED
+ * are not in this version. E_IO: SYMLEASE_OPEN_EXISTING, and nothing is there.
  *
  * # Safety
  * Pointers are NULL or valid; strings end in NUL.
@@ -1021,6 +1023,18 @@ symlease_status symlease_coverage_classify(const uint8_t *counts, uint8_t *bits,
 symlease_status symlease_open(const char *root,
                               const struct symlease_options *options,
                               struct symlease_campaign **out);
+
+/**
+ * Opens the campaign whose three directories the environment names
+ * (SYMCC_MULTI_MASTER_LEASE_DIR, SYMCC_MULTI_MASTER_TARGET_LEASE_DIR,
+ * SYMCC_COVERAGE_OWNER_DIR); a table without one cannot be used. Options win.
+ * Otherwise as symlease_open.
+ *
+ * # Safety
+ * Pointers are NULL or valid; strings end in NUL.
+ */
+symlease_status symlease_open_env(const struct symlease_options *options,
+                                  struct symlease_campaign **out);
 
 /**
  * Ends a handle; takes it from all threads. NULL: nothing happens. Leaves the
@@ -1172,6 +1186,160 @@ symlease_status symlease_group_release(struct symlease_campaign *campaign,
  */
 symlease_status symlease_group_verify(struct symlease_campaign *campaign,
                                       struct symlease_group *group);
+
+/**
+ * Classifies raw hit counts and merges them: the call for inside a target.
+ * `*novel_bits`, unless NULL, is how many bits were new to everybody. Errors
+ * as symlease_coverage_merge. Any thread.
+ *
+ * # Safety
+ * `campaign` is open; `counts` has `len` bytes; `novel_bits` is NULL or valid.
+ */
+symlease_status symlease_coverage_merge_counts(struct symlease_campaign *campaign,
+                                               const uint8_t *counts,
+                                               size_t len,
+                                               uint64_t *novel_bits);
+
+/**
+ * ORs a dense map of bucket bits (raw counts go to
+ * symlease_coverage_merge_counts) into the authority. `*novel_bits`, unless
+ * NULL, is how many bits were new to everybody: each bit is credited once.
+ * After any error treat the candidate as novel.
+ *
+ * E_MISMATCH: another map size or build than the campaign's; the first merge
+ * that knows them fixes both. E_CORRUPT: a shard is damaged; nothing was
+ * changed. E_LIMIT: `len` is 0 or above 2^23. E_INDETERMINATE. Any thread.
+ *
+ * # Safety
+ * `campaign` is open; `map` has `len` bytes; `novel_bits` is NULL or valid.
+ */
+symlease_status symlease_coverage_merge(struct symlease_campaign *campaign,
+                                        const uint8_t *map,
+                                        size_t len,
+                                        uint64_t *novel_bits);
+
+/**
+ * As symlease_coverage_merge, for a list in any order; duplicates are ORed.
+ * An index of 2^23 or more is E_LIMIT.
+ *
+ * # Safety
+ * `campaign` is open; `edges` has `n` entries; `novel_bits` is NULL or valid.
+ */
+symlease_status symlease_coverage_merge_sparse(struct symlease_campaign *campaign,
+                                               const struct symlease_edge *edges,
+                                               size_t n,
+                                               uint64_t *novel_bits);
+
+/**
+ * Merges `n` dense maps in order, as if one by one, with at most one write a
+ * shard. `novel_bits`, unless NULL, has `n` places. Errors as
+ * symlease_coverage_merge; on an error nothing was credited.
+ *
+ * # Safety
+ * `campaign` is open; the arrays have `n` entries; each map is valid.
+ */
+symlease_status symlease_coverage_merge_many(struct symlease_campaign *campaign,
+                                             const struct symlease_map *maps,
+                                             size_t n,
+                                             uint64_t *novel_bits);
+
+/**
+ * As symlease_coverage_merge_many, for lists. `novel`, unless NULL, is shown
+ * the new bits of each candidate that has any, with no lock held; non-zero
+ * stops the visit.
+ *
+ * # Safety
+ * `campaign` is open; the arrays have `n` entries; each list is valid;
+ * `novel` is NULL or callable.
+ */
+symlease_status symlease_coverage_merge_sparse_many(struct symlease_campaign *campaign,
+                                                    const struct symlease_sparse *lists,
+                                                    size_t n,
+                                                    uint64_t *novel_bits,
+                                                    symlease_novel_fn novel,
+                                                    void *user);
+
+/**
+ * How many bits of a list the authority does not have; marks nothing.
+ *
+ * # Safety
+ * `campaign` is open; `edges` has `n` entries; `unknown_bits` is valid.
+ */
+symlease_status symlease_coverage_known(struct symlease_campaign *campaign,
+                                        const struct symlease_edge *edges,
+                                        size_t n,
+                                        uint64_t *unknown_bits);
+
+/**
+ * ORs into `map` what pulls of this handle have not given yet, own merges
+ * included. `*new_bits`, unless NULL, is how many those were. E_MISMATCH: an
+ * index that is set lies beyond `len`; the position did not move.
+ *
+ * # Safety
+ * `campaign` is open; `map` has `len` bytes; `new_bits` is NULL or valid.
+ */
+symlease_status symlease_coverage_pull(struct symlease_campaign *campaign,
+                                       uint8_t *map,
+                                       size_t len,
+                                       uint64_t *new_bits);
+
+/**
+ * As symlease_coverage_pull, as lists: `visit` is shown the new bits of each
+ * shard that has any (`candidate` is the shard's number). Non-zero stops the
+ * visit: the position does not move, and the call is OK with `*new_bits` 0.
+ *
+ * # Safety
+ * `campaign` is open; `visit` is callable; `new_bits` is NULL or valid.
+ */
+symlease_status symlease_coverage_pull_sparse(struct symlease_campaign *campaign,
+                                              symlease_novel_fn visit,
+                                              void *user,
+                                              uint64_t *new_bits);
+
+/**
+ * The map's size in bytes and its build identity (free it with
+ * symlease_string_free); `identity` may be NULL. ABSENT while nobody fixed
+ * them.
+ *
+ * # Safety
+ * `campaign` is open; `bytes` is valid; `identity` is NULL or valid.
+ */
+symlease_status symlease_coverage_map_info(struct symlease_campaign *campaign,
+                                           uint64_t *bytes,
+                                           char **identity);
+
+/**
+ * How many indices and how many bits are set in the authority.
+ *
+ * # Safety
+ * `campaign` is open; both outputs are valid.
+ */
+symlease_status symlease_coverage_totals(struct symlease_campaign *campaign,
+                                         uint64_t *edges,
+                                         uint64_t *bits);
+
+/**
+ * Renews this coordinator's heartbeat file: call it by time, well within
+ * `coverage_ttl`. It only decides who is shown as a shard's owner.
+ *
+ * # Safety
+ * `campaign` is open.
+ */
+symlease_status symlease_coverage_heartbeat(struct symlease_campaign *campaign);
+
+/**
+ * A shard's preferred owner: the first live coordinator from `shard mod
+ * count` on, the caller itself where none lives. For locality and display;
+ * anyone may merge. `index` and `owner` may be NULL.
+ *
+ * # Safety
+ * `campaign` is open; outputs are NULL or valid.
+ *
+ */
+symlease_status symlease_coverage_owner(struct symlease_campaign *campaign,
+                                        uint32_t shard,
+                                        uint32_t *index,
+                                        char owner[SYMLEASE_OWNER_SIZE]);
 
 /**
  * Renews many leases with shared syncs. `results[i]` is written for every

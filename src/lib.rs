@@ -7,6 +7,7 @@
 
 pub mod campaign;
 pub mod engine;
+pub mod environment;
 pub mod error;
 pub mod ffi;
 pub mod model;

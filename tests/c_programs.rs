@@ -40,23 +40,34 @@ fn compile(source: &str, library: &Path, more: &[&str], out: &Path) {
         .arg(out));
 }
 
-#[test]
-fn work_leases_from_c() {
+/// Builds a program against both libraries and runs each in a fresh directory.
+fn build_and_run(source: &str) {
     let place = tempfile::tempdir().unwrap();
     let shared = place.path().join("shared");
-    compile("work.c", &built().join("libsymlease.so"), &[], &shared);
+    compile(source, &built().join("libsymlease.so"), &[], &shared);
     let fixed = place.path().join("static");
     let needs = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
-    compile("work.c", &built().join("libsymlease.a"), &needs, &fixed);
+    compile(source, &built().join("libsymlease.a"), &needs, &fixed);
+    // The soname ends in .0; the build folder has the plain name.
+    let library = place.path().join("libsymlease.so.0");
+    std::fs::copy(built().join("libsymlease.so"), library).unwrap();
     for program in [&shared, &fixed] {
         let root = tempfile::tempdir().unwrap();
-        // The soname ends in .0; the build folder has the plain name.
-        let library = place.path().join("libsymlease.so.0");
-        std::fs::copy(built().join("libsymlease.so"), library).unwrap();
-        run(Command::new(program)
+        let said = run(Command::new(program)
             .arg(root.path())
             .env("LD_LIBRARY_PATH", place.path()));
+        print!("{said}");
     }
+}
+
+#[test]
+fn work_leases_from_c() {
+    build_and_run("work.c");
+}
+
+#[test]
+fn coverage_from_c() {
+    build_and_run("coverage.c");
 }
 
 /// F42: the shared library has its SONAME and exports nothing but symlease_*.

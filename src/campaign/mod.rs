@@ -1,9 +1,13 @@
 //! The handle of one campaign: what an operation means, as keys and a
 //! decision. No lock of the handle is held across I/O.
 
+pub mod coverage;
 pub mod group;
 pub mod look;
+pub mod open;
 pub mod work;
+
+use std::sync::Mutex;
 
 use crate::engine::{Engine, Read, Table};
 use crate::error::{Error, Kind, Result};
@@ -27,6 +31,18 @@ pub struct Settings {
     pub work_ttl: f64,
     /// Seconds a target lease lives without a heartbeat.
     pub target_ttl: f64,
+    /// Seconds a coordinator's heartbeat counts.
+    pub coverage_ttl: f64,
+    /// Seconds a clock may be ahead.
+    pub clock_skew: f64,
+    /// This coordinator's place, below `coordinator_count`.
+    pub coordinator_index: u32,
+    /// Coordinators of the campaign, 1 to 4096.
+    pub coordinator_count: u32,
+    /// Bytes of the coverage map; 0: what is there.
+    pub map_size: u64,
+    /// The map's build; `None`: what is there.
+    pub map_identity: Option<String>,
 }
 
 /// One open campaign. May be used by many threads at once.
@@ -35,6 +51,25 @@ pub struct Campaign {
     settings: Settings,
     clock: Clock,
     random: Random,
+    /// What pulls have given; only ever tried, so that a fork cannot hang (F4).
+    given: Mutex<coverage::Given>,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            owner: String::new(),
+            worker: 0,
+            work_ttl: 300.0,
+            target_ttl: 300.0,
+            coverage_ttl: 30.0,
+            clock_skew: 60.0,
+            coordinator_index: 0,
+            coordinator_count: 1,
+            map_size: 0,
+            map_identity: None,
+        }
+    }
 }
 
 /// A lease that the caller holds.
@@ -116,6 +151,7 @@ impl Campaign {
             settings,
             clock,
             random,
+            given: Mutex::default(),
         }
     }
 

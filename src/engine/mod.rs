@@ -2,6 +2,7 @@
 //! the decision whole, unlock.
 
 use crate::error::Result;
+use crate::record::shard::Shard;
 
 pub mod files;
 
@@ -12,6 +13,15 @@ pub enum Table {
     Work,
     /// Target leases; a key is 64 lower-case hex digits.
     Target,
+}
+
+/// The small files of a coverage authority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The map's size and build identity (C6).
+    Map,
+    /// A coordinator's heartbeat, by its index.
+    Coordinator(u32),
 }
 
 /// What a key holds: its bytes, nothing, or why it could not be read.
@@ -77,6 +87,24 @@ pub trait Engine: Send + Sync {
     /// left pending on them (C5), reads them, asks `decide`, and publishes the
     /// changes as one. Shards are put or kept, never removed.
     fn merge(&self, shards: &[u32], decide: &mut Decide<'_>) -> Result<()>;
+
+    /// Shards of the coverage authority.
+    fn coverage_shards(&self) -> Result<u32>;
+
+    /// Reads a coverage shard without a lock, as it was last published. Never
+    /// creates or repairs (M4).
+    fn read_shard(&self, shard: u32) -> Read;
+
+    /// The records of merges that are logged and perhaps not yet published
+    /// whole. Read before the shards, their OR misses nothing (C5).
+    fn pending(&self) -> Result<Vec<Shard>>;
+
+    /// Reads a small file of the authority.
+    fn read_side(&self, side: Side) -> Read;
+
+    /// Writes a small file of the authority: [`Side::Map`] only where there is
+    /// none (who loses reads the winner's), the others over what is there.
+    fn write_side(&self, side: Side, bytes: &[u8]) -> Result<()>;
 
     /// Reads one key without a lock. Never creates or repairs (M4).
     fn read(&self, table: Table, key: &str) -> Read;

@@ -8,8 +8,9 @@ use super::argument::{flags, invalid, optional_bytes, optional_text, reference, 
 use super::constants::*;
 use super::error::{guard, guard_plain};
 use super::types::{symlease_campaign, symlease_options, symlease_status};
-use crate::campaign::{checked_ttl, Campaign, Clock, Settings};
-use crate::engine::files::{Files, Named, Options};
+use crate::campaign::open::{open, Request};
+use crate::campaign::{Campaign, Clock};
+use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
 use crate::sys::{Linux, Sys};
 
@@ -23,12 +24,14 @@ unsafe impl Sync for User {}
 
 /// Opens a campaign in the directory `root`; nothing is made or changed before
 /// the first change. `root` may be NULL when the options name the roots that
-/// are used. `options` may be NULL: defaults. `*out` is the caller's until
-/// symlease_close. Any thread.
+/// are used. `options` may be NULL: defaults. What the options leave open comes
+/// from the environment (but the directories), then from what is there, then
+/// from defaults. `*out` is the caller's until symlease_close. Any thread.
 ///
-/// E_INVALID: an argument is wrong. E_UNSUPPORTED: "etcd://", another engine
-/// than files, SYMLEASE_EXPIRY_OBSERVED and a read-only handle are not in this
-/// version.
+/// E_INVALID: an argument is wrong. E_MISMATCH: the campaign was made with
+/// another shard count, mode, durability, map size or identity than is named.
+/// E_UNSUPPORTED: "etcd://", SYMLEASE_ENGINE_LOG and SYMLEASE_EXPIRY_OBSERVED
+/// are not in this version. E_IO: SYMLEASE_OPEN_EXISTING, and nothing is there.
 ///
 /// # Safety
 /// Pointers are NULL or valid; strings end in NUL.
@@ -47,9 +50,39 @@ pub unsafe extern "C" fn symlease_open(
                 sized(options, "options")?,
             )
         };
-        let campaign = open(root, options.as_ref())?;
-        out.put(Box::into_raw(Box::new(symlease_campaign::new(campaign))));
-        Ok(SYMLEASE_OK)
+        // SAFETY: as above.
+        let request = unsafe { request(root, options.as_ref())? };
+        finish(&request, &environment(), options.as_ref(), &out)
+    })
+}
+
+/// Opens the campaign whose three directories the environment names
+/// (SYMCC_MULTI_MASTER_LEASE_DIR, SYMCC_MULTI_MASTER_TARGET_LEASE_DIR,
+/// SYMCC_COVERAGE_OWNER_DIR); a table without one cannot be used. Options win.
+/// Otherwise as symlease_open.
+///
+/// # Safety
+/// Pointers are NULL or valid; strings end in NUL.
+#[no_mangle]
+pub unsafe extern "C" fn symlease_open_env(
+    options: *const symlease_options,
+    out: *mut *mut symlease_campaign,
+) -> symlease_status {
+    guard("symlease_open_env", || {
+        // SAFETY: the caller's contract, as above.
+        let (out, options) = unsafe { (Out::required(out, "out")?, sized(options, "options")?) };
+        // SAFETY: as above.
+        let request = unsafe { request(None, options.as_ref())? };
+        let environment = environment();
+        let mut request = request.with_roots_of(&environment);
+        for root in [
+            &mut request.work_root,
+            &mut request.target_root,
+            &mut request.coverage_root,
+        ] {
+            *root = root.take().map(absolute).transpose()?;
+        }
+        finish(&request, &environment, options.as_ref(), &out)
     })
 }
 
@@ -77,105 +110,82 @@ pub(super) unsafe fn open_handle<'a>(campaign: *const symlease_campaign) -> Resu
     Ok(unsafe { reference(campaign, "campaign")? }.campaign())
 }
 
-fn open(root: Option<&[u8]>, options: Option<&symlease_options>) -> Result<Campaign> {
-    let unsupported = |what: &str| Err(Error::new(Kind::Unsupported, what));
-    if root.is_some_and(|root| root.starts_with(b"etcd://")) {
-        return unsupported("root: the etcd engine is not in this version");
-    }
-    if let Some(options) = options {
-        check(options)?;
-    }
-    // SAFETY: options' strings are NULL or valid, by symlease_open's contract.
-    let text = |name: &str, pick: fn(&symlease_options) -> *const c_char| unsafe {
-        options.map_or(Ok(None), |options| optional_bytes(pick(options), name))
-    };
-    let work = place(
-        root,
-        text("options.work_root", |o| o.work_root)?,
-        ".work_lease_table",
-    )?;
-    let target = place(
-        root,
-        text("options.target_root", |o| o.target_root)?,
-        ".target_lease_table",
-    )?;
-    if work.is_none() && target.is_none() {
-        return Err(invalid("root", "NULL, and the options name no root"));
-    }
-    let number = |pick: fn(&symlease_options) -> f64| options.map_or(0.0, pick);
-    let work_ttl = ttl(number(|o| o.work_ttl), "options.work_ttl", 300.0)?;
-    let target_ttl = ttl(number(|o| o.target_ttl), "options.target_ttl", work_ttl)?;
-    let sys: Arc<dyn Sys> = Arc::new(Linux::new());
-    let files = Options {
-        work_root: work,
-        target_root: target,
-        named: named(options)?,
-        lock_timeout: lock_timeout(number(|o| o.lock_timeout))?,
-    };
-    let settings = Settings {
-        owner: owner(options, &sys)?,
-        worker: options.map_or(0, |o| o.worker),
-        work_ttl,
-        target_ttl,
-    };
-    let source = Arc::clone(&sys);
-    let random = Box::new(move |bytes: &mut [u8]| {
-        source
-            .random(bytes)
-            .map_err(|e| Error::system(Kind::Io, e.0, "getrandom failed"))
-    });
-    let clock = clock(options, Arc::clone(&sys));
-    Ok(Campaign::new(
-        Box::new(Files::open(sys, files)?),
-        settings,
-        clock,
-        random,
-    ))
+fn environment() -> Environment {
+    Environment::read(&|name| std::env::var_os(name).map(OsString::into_vec))
 }
 
-/// What the options name of the campaign; the rest is taken as it is there (M1).
-fn named(options: Option<&symlease_options>) -> Result<Named> {
+fn finish(
+    request: &Request,
+    environment: &Environment,
+    options: Option<&symlease_options>,
+    out: &Out<*mut symlease_campaign>,
+) -> Result<symlease_status> {
+    let sys: Arc<dyn Sys> = Arc::new(Linux::new());
+    let campaign = open(request, environment, &sys, clock(options))?;
+    out.put(Box::into_raw(Box::new(symlease_campaign::new(campaign))));
+    Ok(SYMLEASE_OK)
+}
+
+/// The options as Rust has them.
+///
+/// # Safety
+/// Strings are NULL or valid.
+unsafe fn request(root: Option<&[u8]>, options: Option<&symlease_options>) -> Result<Request> {
+    if root.is_some_and(|root| root.starts_with(b"etcd://")) {
+        let text = "root: the etcd engine is not in this version";
+        return Err(Error::new(Kind::Unsupported, text));
+    }
+    let root = root.map(|root| absolute(root.to_vec())).transpose()?;
     let Some(options) = options else {
-        return Ok(Named::default());
+        return Ok(Request {
+            root,
+            ..Request::default()
+        });
     };
-    let shards = match options.lease_shards {
-        0 => None,
-        count @ 1..=4096 => Some(count),
-        count => {
-            return Err(invalid(
-                "options.lease_shards",
-                &format!("{count} is beyond 4096"),
-            ))
-        }
+    check(options)?;
+    let path = |pointer, name: &str| {
+        // SAFETY: NULL or valid, by the contract.
+        let bytes = unsafe { optional_bytes(pointer, name)? };
+        bytes.map(|bytes| absolute(bytes.to_vec())).transpose()
     };
-    let file_mode = match options.file_mode {
-        0 => None,
-        mode if mode & !0o660 == 0 && mode & 0o600 == 0o600 => Some(mode),
-        mode => {
-            return Err(invalid(
-                "options.file_mode",
-                &format!("{mode:o} is not 600 to 660"),
-            ))
-        }
+    let text = |pointer, name: &str| {
+        // SAFETY: NULL or valid, by the contract.
+        let text = unsafe { optional_text(pointer, name)? };
+        Ok(text.map(str::to_string))
     };
-    let durable = match options.durability {
-        SYMLEASE_DURABLE_POWER => Some(true),
-        SYMLEASE_DURABLE_PROCESS => Some(false),
-        _ => None,
-    };
-    Ok(Named {
-        shards,
-        file_mode,
-        durable,
+    Ok(Request {
+        root,
+        work_root: path(options.work_root, "options.work_root")?,
+        target_root: path(options.target_root, "options.target_root")?,
+        coverage_root: path(options.coverage_root, "options.coverage_root")?,
+        owner: text(options.owner, "options.owner")?,
+        map_identity: text(options.map_identity, "options.map_identity")?,
+        map_size: options.map_size,
+        work_ttl: options.work_ttl,
+        target_ttl: options.target_ttl,
+        lock_timeout: options.lock_timeout,
+        clock_skew: options.clock_skew,
+        coverage_ttl: options.coverage_ttl,
+        worker: options.worker,
+        lease_shards: options.lease_shards,
+        coverage_shards: options.coverage_shards,
+        coordinator_index: options.coordinator_index,
+        coordinator_count: options.coordinator_count,
+        file_mode: options.file_mode,
+        durable: match options.durability {
+            SYMLEASE_DURABLE_POWER => Some(true),
+            SYMLEASE_DURABLE_PROCESS => Some(false),
+            _ => None,
+        },
+        existing: options.flags & SYMLEASE_OPEN_EXISTING != 0,
+        read_only: options.flags & SYMLEASE_OPEN_READ_ONLY != 0,
     })
 }
 
 fn check(options: &symlease_options) -> Result<()> {
     let known = SYMLEASE_OPEN_EXISTING | SYMLEASE_OPEN_READ_ONLY;
     let unsupported = |what: &str| Err(Error::new(Kind::Unsupported, what));
-    if flags(options.flags, known, "options.flags")? != 0 {
-        return unsupported("options.flags: SYMLEASE_OPEN_* are not in this version");
-    }
+    flags(options.flags, known, "options.flags")?;
     match options.engine {
         SYMLEASE_ENGINE_ANY | SYMLEASE_ENGINE_FILES => {}
         SYMLEASE_ENGINE_LOG => return unsupported("options.engine: log is not in this version"),
@@ -200,66 +210,28 @@ fn check(options: &symlease_options) -> Result<()> {
     Ok(())
 }
 
-/// A root, absolute: what the options name, else the default below `root`.
-fn place(root: Option<&[u8]>, named: Option<&[u8]>, below: &str) -> Result<Option<Vec<u8>>> {
-    let mut path = match (named, root) {
-        (Some(named), _) => named.to_vec(),
-        (None, Some(root)) => [root, b"/", below.as_bytes()].concat(),
-        (None, None) => return Ok(None),
-    };
-    if path.first() != Some(&b'/') {
-        // Resolved once, here: a later chdir changes nothing (F11).
-        let here = std::env::current_dir()
-            .map_err(|error| Error::new(Kind::Io, format!("current directory: {error}")))?;
-        path = [&*OsString::from(here).into_vec(), b"/", &*path].concat();
+/// A path, absolute: resolved once, at open, so that a later chdir changes
+/// nothing (F11).
+fn absolute(path: Vec<u8>) -> Result<Vec<u8>> {
+    if path.first() == Some(&b'/') {
+        return Ok(path);
     }
-    Ok(Some(path))
+    if path.is_empty() {
+        return Err(invalid("root", "an empty path"));
+    }
+    let here = std::env::current_dir().map_err(|error| {
+        let errno = error.raw_os_error().unwrap_or(0);
+        Error::system(Kind::Io, errno, format!("current directory: {error}"))
+    })?;
+    Ok([&*OsString::from(here).into_vec(), b"/", &*path].concat())
 }
 
-fn ttl(seconds: f64, name: &str, otherwise: f64) -> Result<f64> {
-    if seconds == 0.0 {
-        return Ok(otherwise);
-    }
-    checked_ttl(seconds, name)
-}
-
-/// Seconds as nanoseconds: 0 the default, negative one try (F35).
-fn lock_timeout(seconds: f64) -> Result<u64> {
-    if !seconds.is_finite() {
-        return Err(invalid("options.lock_timeout", "not finite"));
-    }
-    let seconds = if seconds == 0.0 { 60.0 } else { seconds };
-    // The cast saturates: 1e300 seconds is for ever, negative is none.
-    Ok((seconds * 1e9) as u64)
-}
-
-fn owner(options: Option<&symlease_options>, sys: &Arc<dyn Sys>) -> Result<String> {
-    let pointer = options.map_or(std::ptr::null(), |options| options.owner);
-    // SAFETY: NULL or a valid string, by symlease_open's contract.
-    let named = unsafe { optional_text(pointer, "options.owner")? };
-    let owner = match named {
-        Some(owner) => owner.to_string(),
-        None => match std::env::var("SYMCC_MASTER_ID") {
-            Ok(owner) if !owner.is_empty() => owner,
-            _ => format!("{}:{}", sys.host(), sys.process()),
-        },
-    };
-    if owner.is_empty() || owner.len() > 255 {
-        return Err(invalid("options.owner", "not 1 to 255 bytes"));
-    }
-    Ok(owner)
-}
-
-fn clock(options: Option<&symlease_options>, sys: Arc<dyn Sys>) -> Clock {
-    match options.and_then(|options| options.clock.map(|clock| (clock, options.clock_user))) {
-        None => Box::new(move || sys.realtime()),
-        Some((clock, user)) => {
-            let user = User(user);
-            Box::new(move || {
-                let user = &user;
-                // SAFETY: the caller's function and its own pointer.
-                unsafe { clock(user.0) }
-            })
-        }
-    }
+fn clock(options: Option<&symlease_options>) -> Option<Clock> {
+    let options = options?;
+    let (clock, user) = (options.clock?, User(options.clock_user));
+    Some(Box::new(move || {
+        let user = &user;
+        // SAFETY: the caller's function and its own pointer.
+        unsafe { clock(user.0) }
+    }))
 }

@@ -9,6 +9,7 @@ pub mod argument;
 pub mod batch;
 pub mod campaign;
 pub mod constants;
+pub mod coverage;
 pub mod error;
 pub mod group;
 mod layout;

@@ -5,6 +5,7 @@ pub mod id;
 pub mod identity;
 pub mod json;
 pub mod lease;
+pub mod map;
 pub mod number;
 pub mod reader;
 pub mod shard;

@@ -130,7 +130,9 @@ pub fn options(root: &Path) -> Options {
             shards: Some(16),
             ..Named::default()
         },
+        shards: 256,
         lock_timeout: 20_000_000_000,
+        read_only: false,
     }
 }
 
@@ -143,6 +145,7 @@ pub fn campaign(root: &Path, owner: &str, clock: &Clock, sys: Arc<dyn Sys>) -> C
         worker: 0,
         work_ttl: 10.0,
         target_ttl: 10.0,
+        ..Settings::default()
     };
     let clock = Arc::clone(clock);
     Campaign::new(

@@ -24,6 +24,8 @@ fn authority(root: &Path) -> Files {
             shards: Some(4),
             ..Named::default()
         },
+        shards: 64,
+        read_only: false,
         coordinator: "test".to_string(),
         lock_timeout: 10_000_000_000,
     };

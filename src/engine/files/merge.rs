@@ -21,17 +21,20 @@ use crate::sys::{Errno, Sys};
 const FILE_MAX: u64 = 64 << 20;
 
 /// How a coverage root is opened.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Coverage {
     /// The root, absolute; bytes, not UTF-8 (F11).
     pub root: Vec<u8>,
-    /// What belongs to the campaign and was named by the caller (M1); 64 shards
-    /// where nothing names a count.
+    /// What belongs to the campaign and was named by the caller (M1).
     pub named: Named,
+    /// Shards where neither the caller nor the root names a count.
+    pub shards: u32,
     /// Written into transactions.
     pub coordinator: String,
     /// Nanoseconds a lock is waited for; 0: one try (F35).
     pub lock_timeout: u64,
+    /// Every change is refused.
+    pub read_only: bool,
 }
 
 /// An open coverage root.
@@ -43,7 +46,7 @@ pub struct Authority {
 }
 
 /// Where a transaction stands: its directory, and its name without ending.
-struct Place {
+pub(super) struct Place {
     directory: CString,
     id: String,
 }
@@ -60,7 +63,7 @@ impl Authority {
             .make_directory(&paths::state_path(&self.root.path)?)
     }
 
-    fn shard(&self, state: &Directory<'_>, shard: u32) -> Read {
+    pub(super) fn shard(&self, state: &Directory<'_>, shard: u32) -> Read {
         self.disk()
             .read_within(state, &file(&paths::shard_name(shard)), FILE_MAX)
     }
@@ -73,7 +76,7 @@ impl Authority {
     }
 
     /// The places where a transaction may be pending; makes nothing.
-    fn places(&self) -> Result<Vec<Place>> {
+    pub(super) fn places(&self) -> Result<Vec<Place>> {
         let path = paths::c_path(self.root.path.clone())?;
         let mut found = vec![Place {
             directory: path,
@@ -95,7 +98,7 @@ impl Authority {
 
     /// The transaction at a place. One that cannot be read is CORRUPT and stops
     /// the caller: it must never be passed by (`format.md`).
-    fn transaction(&self, place: &Place) -> Result<Option<Transaction>> {
+    pub(super) fn transaction(&self, place: &Place) -> Result<Option<Transaction>> {
         let Some(directory) = self.disk().directory(&place.directory)? else {
             return Ok(None);
         };
@@ -150,6 +153,16 @@ fn unknown(error: Error) -> Error {
     }
 }
 
+impl Files {
+    /// The coverage authority, where one was opened.
+    pub(super) fn authority(&self) -> Result<&Authority> {
+        let text = "coverage_root: this campaign was opened without one";
+        self.coverage
+            .as_ref()
+            .ok_or_else(|| Error::new(Kind::Invalid, text))
+    }
+}
+
 /// One shard on its way.
 struct Write<'a> {
     shard: u32,
@@ -163,7 +176,13 @@ impl Files {
     /// Adds the coverage authority, opened without touching anything (M4).
     pub fn with_coverage(mut self, sys: Arc<dyn Sys>, options: Coverage) -> Result<Files> {
         self.coverage = Some(Authority {
-            root: Root::open(sys, options.root, options.named, 64)?,
+            root: Root::open(
+                sys,
+                options.root,
+                options.named,
+                options.shards,
+                options.read_only,
+            )?,
             coordinator: options.coordinator,
             lock_timeout: options.lock_timeout,
         });
@@ -172,9 +191,7 @@ impl Files {
 
     /// `Engine::merge`.
     pub(super) fn merge_shards(&self, shards: &[u32], decide: &mut Decide<'_>) -> Result<()> {
-        let text = "coverage_root: this campaign was opened without one";
-        let authority = self.coverage.as_ref();
-        let authority = authority.ok_or_else(|| Error::new(Kind::Invalid, text))?;
+        let authority = self.authority()?;
         if let Some(shard) = shards.iter().find(|s| **s >= authority.root.shards) {
             let text = format!("shard {shard}: beyond {}", authority.root.shards);
             return Err(Error::new(Kind::Invalid, text));

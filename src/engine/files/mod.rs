@@ -7,6 +7,7 @@ mod merge;
 mod paths;
 mod publish;
 mod root;
+mod side;
 mod sweep;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,12 +21,13 @@ pub use self::merge::Coverage;
 use self::publish::Item;
 pub use self::root::Named;
 use self::root::Root;
-use super::{Change, Counters, Decide, DecideOne, Engine, Read, Table};
+use super::{Change, Counters, Decide, DecideOne, Engine, Read, Side, Table};
 use crate::error::{Error, Kind, Result};
+use crate::record::shard::Shard;
 use crate::sys::Sys;
 
 /// How a campaign in a directory is opened.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The work leases' root, absolute; bytes, not UTF-8 (F11).
     pub work_root: Option<Vec<u8>>,
@@ -33,8 +35,12 @@ pub struct Options {
     pub target_root: Option<Vec<u8>>,
     /// What belongs to the campaign and was named by the caller (M1).
     pub named: Named,
+    /// Folders where neither the caller nor the root names a count.
+    pub shards: u32,
     /// Nanoseconds a lock is waited for; 0: one try (F35).
     pub lock_timeout: u64,
+    /// Every change is refused.
+    pub read_only: bool,
 }
 
 /// The engine of one handle.
@@ -52,8 +58,16 @@ impl Files {
     /// and is not what was named (M1).
     pub fn open(sys: Arc<dyn Sys>, options: Options) -> Result<Files> {
         let open = |path: Option<Vec<u8>>| {
-            path.map(|path| Root::open(Arc::clone(&sys), path, options.named, 256))
-                .transpose()
+            path.map(|path| {
+                Root::open(
+                    Arc::clone(&sys),
+                    path,
+                    options.named,
+                    options.shards,
+                    options.read_only,
+                )
+            })
+            .transpose()
         };
         Ok(Files {
             work: open(options.work_root)?,
@@ -63,6 +77,17 @@ impl Files {
             lock_timeout: options.lock_timeout,
             indeterminate: AtomicU64::new(0),
         })
+    }
+
+    /// Whether any of the roots is there.
+    pub fn exists(&self) -> Result<bool> {
+        let coverage = self.coverage.iter().map(|authority| &authority.root);
+        for root in self.work.iter().chain(&self.target).chain(coverage) {
+            if root.exists()? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn root(&self, table: Table) -> Result<&Root> {
@@ -163,6 +188,26 @@ impl Engine for Files {
 
     fn merge(&self, shards: &[u32], decide: &mut Decide<'_>) -> Result<()> {
         self.count(self.merge_shards(shards, decide))
+    }
+
+    fn coverage_shards(&self) -> Result<u32> {
+        Ok(self.authority()?.root.shards)
+    }
+
+    fn read_shard(&self, shard: u32) -> Read {
+        self.authority()?.read_shard(shard)
+    }
+
+    fn pending(&self) -> Result<Vec<Shard>> {
+        self.authority()?.pending_records()
+    }
+
+    fn read_side(&self, side: Side) -> Read {
+        self.authority()?.read_side(side)
+    }
+
+    fn write_side(&self, side: Side, bytes: &[u8]) -> Result<()> {
+        self.authority()?.write_side(side, bytes)
     }
 
     fn read(&self, table: Table, key: &str) -> Read {

@@ -11,9 +11,9 @@ const PATH_MAX: usize = 4095;
 /// A root's identity.
 pub const IDENTITY: &CStr = c"symlease.json";
 
-/// The identity's private name before it is linked into place.
-pub fn identity_temporary(process: u32, random: &[u8]) -> String {
-    format!("symlease.json.{process}.{}.tmp", hex(random))
+/// An identity file's private name before it is linked into place.
+pub fn identity_temporary(name: &str, process: u32, random: &[u8]) -> String {
+    format!("{name}.{process}.{}.tmp", hex(random))
 }
 
 /// The number behind a folder's name.
@@ -72,6 +72,19 @@ pub fn state_path(root: &[u8]) -> Result<CString> {
 pub fn transactions_path(root: &[u8]) -> Result<CString> {
     below(root, b"/claim-transactions")
 }
+
+/// A coverage root's folder of coordinators' heartbeats.
+pub fn coordinators_path(root: &[u8]) -> Result<CString> {
+    below(root, b"/coordinators")
+}
+
+/// A coordinator's heartbeat without its ending.
+pub fn coordinator_name(index: u32) -> String {
+    format!("{index:04}")
+}
+
+/// The map's size and identity, without its ending.
+pub const MAP: &str = "map";
 
 fn below(root: &[u8], name: &[u8]) -> Result<CString> {
     c_path([root, name].concat())

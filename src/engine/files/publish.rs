@@ -2,10 +2,10 @@
 //! reader sees the old record or the new one, whole. The only module that
 //! publishes.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 use super::disk::{failed, Directory, Disk};
-use super::paths::{record_name, temporary_name};
+use super::paths::{identity_temporary, record_name, temporary_name};
 use crate::engine::Change;
 use crate::error::{Error, Kind, Result};
 use crate::sys::Errno;
@@ -47,6 +47,25 @@ fn write(disk: &Disk, item: &Item<'_>, bytes: &[u8]) -> Result<CString> {
     let temporary = CString::new(text).unwrap_or_default();
     disk.write_new(item.directory, &temporary, bytes)?;
     Ok(temporary)
+}
+
+/// Publishes a file that never changes: written privately, synced, and linked
+/// into place, so it appears whole and never over another. Who loses the race
+/// has nothing to do.
+pub fn once(disk: &Disk, directory: &Directory<'_>, name: &CStr, bytes: &[u8]) -> Result<()> {
+    let mut random = [0u8; 8];
+    disk.sys
+        .random(&mut random)
+        .map_err(|errno| Error::system(Kind::Io, errno.0, "getrandom failed"))?;
+    let private = identity_temporary(&name.to_string_lossy(), disk.sys.process(), &random);
+    let private = CString::new(private).unwrap_or_default();
+    disk.write_new(directory, &private, bytes)?;
+    let linked = disk.sys.link(directory.fd, &private, name);
+    let _ = disk.sys.unlink(directory.fd, &private);
+    match linked {
+        Ok(()) | Err(Errno(libc::EEXIST)) => disk.sync_directory(directory),
+        Err(errno) => Err(failed("link", name, errno)),
+    }
 }
 
 /// Gives the staged change its name.

@@ -9,11 +9,12 @@ use std::sync::{Arc, OnceLock};
 
 use super::disk::{failed, Directory, Disk};
 use super::paths::{self, IDENTITY};
+use super::publish;
 use crate::engine::Read;
 use crate::error::{Error, Kind, Result};
 use crate::record::id::{hex, shard_of};
 use crate::record::identity::{Identity, SCHEMA};
-use crate::sys::{Errno, Sys};
+use crate::sys::Sys;
 
 /// Called with an open folder, its shard number and a name in it.
 pub type Visit<'a> = dyn FnMut(&Directory<'_>, u32, &[u8]) + 'a;
@@ -37,6 +38,8 @@ pub struct Root {
     pub shards: u32,
     /// Its files.
     pub disk: Disk,
+    /// Every change is refused.
+    read_only: bool,
     /// The identity on disk, once it was seen.
     seen: OnceLock<Identity>,
 }
@@ -44,7 +47,13 @@ pub struct Root {
 impl Root {
     /// Opens without making anything; `shards` where neither the caller nor the
     /// root itself names a count.
-    pub fn open(sys: Arc<dyn Sys>, path: Vec<u8>, named: Named, shards: u32) -> Result<Root> {
+    pub fn open(
+        sys: Arc<dyn Sys>,
+        path: Vec<u8>,
+        named: Named,
+        shards: u32,
+        read_only: bool,
+    ) -> Result<Root> {
         let disk = Disk {
             sys,
             durable: named.durable.unwrap_or(true),
@@ -56,6 +65,7 @@ impl Root {
             path,
             shards,
             disk,
+            read_only,
             seen: OnceLock::new(),
         };
         if let Some(there) = root.read()? {
@@ -68,9 +78,19 @@ impl Root {
         Ok(root)
     }
 
+    /// Whether the root's directory is there.
+    pub fn exists(&self) -> Result<bool> {
+        let path = paths::c_path(self.path.clone())?;
+        Ok(self.disk.directory(&path)?.is_some())
+    }
+
     /// Before the first change: the root is made, and its identity with it.
     /// Who loses the race takes the winner's, or refuses.
     pub fn ensure(&self) -> Result<()> {
+        if self.read_only {
+            let text = "campaign: opened with SYMLEASE_OPEN_READ_ONLY";
+            return Err(Error::new(Kind::Invalid, text));
+        }
         if let Some(seen) = self.seen.get() {
             return changeable(seen);
         }
@@ -207,31 +227,20 @@ impl Root {
         Ok(())
     }
 
-    /// Written privately, synced, and linked into place: it appears whole, and
-    /// never over another.
     fn make(&self, directory: &Directory<'_>) -> Result<()> {
-        let mut random = [0u8; 24];
+        let mut random = [0u8; 16];
         let sys = &self.disk.sys;
         sys.random(&mut random)
             .map_err(|errno| Error::system(Kind::Io, errno.0, "getrandom failed"))?;
         let identity = Identity {
-            campaign: hex(&random[..16]),
+            campaign: hex(&random),
             durable: self.disk.durable,
             engine: "files".to_string(),
             mode: self.disk.file_mode,
             schema: SCHEMA,
             shards: self.shards,
         };
-        let private = paths::identity_temporary(sys.process(), &random[16..]);
-        let private = CString::new(private).unwrap_or_default();
-        self.disk
-            .write_new(directory, &private, &identity.to_bytes())?;
-        let linked = sys.link(directory.fd, &private, IDENTITY);
-        let _ = sys.unlink(directory.fd, &private);
-        match linked {
-            Ok(()) | Err(Errno(libc::EEXIST)) => self.disk.sync_directory(directory),
-            Err(errno) => Err(failed("link", IDENTITY, errno)),
-        }
+        publish::once(&self.disk, directory, IDENTITY, &identity.to_bytes())
     }
 
     fn name(&self) -> String {

@@ -1,0 +1,83 @@
+//! What the authority keeps beside its shards, and reading without locks.
+
+use std::ffi::CString;
+
+use super::disk::Directory;
+use super::merge::Authority;
+use super::paths;
+use super::publish::{self, Item};
+use crate::engine::{Change, Read, Side};
+use crate::error::Result;
+use crate::record::shard::Shard;
+
+impl Authority {
+    /// A shard as it was last published.
+    pub fn read_shard(&self, shard: u32) -> Read {
+        match self
+            .disk()
+            .directory(&paths::state_path(&self.root.path)?)?
+        {
+            Some(state) => self.shard(&state, shard),
+            None => Ok(None),
+        }
+    }
+
+    /// The records of all logged merges.
+    pub fn pending_records(&self) -> Result<Vec<Shard>> {
+        let mut records = Vec::new();
+        for place in self.places()? {
+            records.extend(
+                self.transaction(&place)?
+                    .into_iter()
+                    .flat_map(|found| found.records),
+            );
+        }
+        Ok(records)
+    }
+
+    /// A small file.
+    pub fn read_side(&self, side: Side) -> Read {
+        let (path, id) = self.side(side)?;
+        let name = CString::new(paths::record_name(&id)).unwrap_or_default();
+        match self.disk().directory(&path)? {
+            Some(directory) => self.disk().read(&directory, &name),
+            None => Ok(None),
+        }
+    }
+
+    /// Writes a small file.
+    pub fn write_side(&self, side: Side, bytes: &[u8]) -> Result<()> {
+        self.root.ensure()?;
+        let (path, id) = self.side(side)?;
+        let directory: Directory<'_> = self.disk().make_directory(&path)?;
+        match side {
+            Side::Map => {
+                let name = CString::new(paths::record_name(&id)).unwrap_or_default();
+                publish::once(self.disk(), &directory, &name, bytes)
+            }
+            Side::Coordinator(_) => {
+                let change = Change::Put(bytes.to_vec());
+                let item = Item {
+                    directory: &directory,
+                    id: &id,
+                    old: None,
+                    change: &change,
+                };
+                publish::all(self.disk(), &[item])
+            }
+        }
+    }
+
+    fn side(&self, side: Side) -> Result<(CString, String)> {
+        Ok(match side {
+            Side::Map => (
+                paths::c_path(self.root.path.clone())?,
+                paths::MAP.to_string(),
+            ),
+            Side::Coordinator(index) => (
+                paths::coordinators_path(&self.root.path)?,
+                paths::coordinator_name(index),
+            ),
+        })
+    }
+}
