@@ -1,19 +1,9 @@
 /* Work leases, with only the header. Argument: an empty directory. */
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "symlease.h"
-
-#define CHECK(what)                                                                      \
-  do {                                                                                   \
-    if (!(what)) {                                                                       \
-      fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #what, symlease_last_error()); \
-      exit(1);                                                                           \
-    }                                                                                    \
-  } while (0)
+#include "check.h"
 
 static double now = 1786060800.25;
 

@@ -606,6 +606,64 @@ typedef struct symlease_heartbeat_stats {
 } symlease_heartbeat_stats;
 
 /**
+ * One result of a commit. The caller owns the struct and what it points to.
+ */
+typedef struct symlease_result {
+  /**
+   * In: path (bytes) of the staged file.
+   */
+  const char *staged;
+  /**
+   * In: name in the corpus, one path component; NULL: the file's SHA-256.
+   */
+  const char *name;
+  /**
+   * In: the corpus directory; NULL: the commit's.
+   */
+  const char *corpus;
+  /**
+   * In, where map_kind is SYMLEASE_MAP_DENSE.
+   */
+  struct symlease_map map;
+  /**
+   * In, where map_kind is SYMLEASE_MAP_SPARSE.
+   */
+  const struct symlease_edge *edges;
+  /**
+   * In: entries of edges.
+   */
+  size_t edge_count;
+  /**
+   * In: SYMLEASE_MAP_*.
+   */
+  uint32_t map_kind;
+  /**
+   * In: 0 or SYMLEASE_RESULT_KEEP.
+   */
+  uint32_t flags;
+  /**
+   * Out: bits that were new.
+   */
+  uint64_t novel_bits;
+  /**
+   * Out: SYMLEASE_RESULT_* (UNSET, PUBLISHED ... NOT_NOVEL).
+   */
+  int32_t outcome;
+  /**
+   * Out: this entry's own status.
+   */
+  symlease_status status;
+  /**
+   * Out: the file's SHA-256, 64 hex digits and a NUL.
+   */
+  char digest[SYMLEASE_ID_SIZE];
+  /**
+   * Zero, else E_INVALID.
+   */
+  uint64_t reserved[8];
+} symlease_result;
+
+/**
  * One record, shown to a callback and valid until it returns; copy what is
  * needed longer. Grows at the end: read a field only where struct_size
  * reaches over it. Strings are UTF-8 and NUL-terminated; NULL: none.
@@ -772,64 +830,6 @@ typedef struct symlease_counters {
    */
   uint64_t reserved[8];
 } symlease_counters;
-
-/**
- * One result of a commit. The caller owns the struct and what it points to.
- */
-typedef struct symlease_result {
-  /**
-   * In: path (bytes) of the staged file.
-   */
-  const char *staged;
-  /**
-   * In: name in the corpus, one path component; NULL: the file's SHA-256.
-   */
-  const char *name;
-  /**
-   * In: the corpus directory; NULL: the commit's.
-   */
-  const char *corpus;
-  /**
-   * In, where map_kind is SYMLEASE_MAP_DENSE.
-   */
-  struct symlease_map map;
-  /**
-   * In, where map_kind is SYMLEASE_MAP_SPARSE.
-   */
-  const struct symlease_edge *edges;
-  /**
-   * In: entries of edges.
-   */
-  size_t edge_count;
-  /**
-   * In: SYMLEASE_MAP_*.
-   */
-  uint32_t map_kind;
-  /**
-   * In: 0 or SYMLEASE_RESULT_KEEP.
-   */
-  uint32_t flags;
-  /**
-   * Out: bits that were new.
-   */
-  uint64_t novel_bits;
-  /**
-   * Out: SYMLEASE_RESULT_* (UNSET, PUBLISHED ... NOT_NOVEL).
-   */
-  int32_t outcome;
-  /**
-   * Out: this entry's own status.
-   */
-  symlease_status status;
-  /**
-   * Out: the file's SHA-256, 64 hex digits and a NUL.
-   */
-  char digest[SYMLEASE_ID_SIZE];
-  /**
-   * Zero, else E_INVALID.
-   */
-  uint64_t reserved[8];
-} symlease_result;
 
 /**
  * Status: done.
@@ -1374,7 +1374,66 @@ symlease_status symlease_heartbeat_all(struct symlease_campaign *campaign,
                                        struct symlease_heartbeat_stats *stats);
 
 /**
- * Shows records of a lease table in id order, each once, from behind
+ * Commits results under a lease: stages their maps, begins the commit, merges
+ * the maps, publishes what is novel (or kept, or of unknown coverage) into the
+ * corpus without replacing anything, removes the rest, completes. Each result
+ * must be a regular file of its own on the corpus's file system; it and its
+ * `<staged>.map` are gone afterwards. `n` = 0 is valid, and common.
+ *
+ * OK: this caller completed the work, its results count; `results[]` says what
+ * became of each (`outcome`, `novel_bits`, `digest`; a negative `status`: its
+ * map was damaged, it was published as of unknown coverage). DONE: somebody
+ * else completed it. STALE: the lease is lost, nothing was published. On an
+ * error (E_IO, E_CORRUPT, E_MISMATCH, E_TIMEOUT, E_INDETERMINATE) the same call
+ * again, or anybody's symlease_replay_commits, goes on. E_INVALID (EXDEV): a
+ * result is not on its corpus's file system; nothing was changed. Relative
+ * paths are those of the working directory. Any thread; heartbeats may go on.
+ *
+ * # Safety
+ * `campaign` is open; `lease` is valid; `results` has `n` entries whose
+ * pointers are NULL or valid.
+ */
+symlease_status symlease_commit(struct symlease_campaign *campaign,
+                                const struct symlease_lease *lease,
+                                const char *corpus,
+                                struct symlease_result *results,
+                                size_t n);
+
+/**
+ * Finishes commits that dead coordinators left: removes their temporaries,
+ * merges what they staged, publishes everything still staged, completes. Only
+ * records past their TTL, with a manifest of symlease_commit for this
+ * `corpus`. At most `limit` (0: all). `*replayed` is always written: how many
+ * this call completed. Goes on past a bad record and returns the first error
+ * at the end. Call it at start and regularly. Any thread.
+ *
+ * # Safety
+ * `campaign` is open; `corpus` ends in NUL; `replayed` is valid.
+ */
+symlease_status symlease_replay_commits(struct symlease_campaign *campaign,
+                                        const char *corpus,
+                                        size_t limit,
+                                        uint64_t *replayed);
+
+/**
+ * Finishes one commit whose manifest is the caller's own: `publish` is shown
+ * the record, under its lock, and returns 0 when all of it is published; then
+ * the record is `done`. It may run more than once, must be idempotent, must
+ * not throw and must not call symlease (E_INVALID at once). ALREADY, STALE as
+ * symlease_complete. CONFLICT: its commit has not begun, or it has no
+ * manifest. E_CALLBACK: `publish` refused; the record stays `committing`.
+ *
+ * # Safety
+ * `campaign` is open; strings end in NUL; `publish` is callable.
+ */
+symlease_status symlease_replay(struct symlease_campaign *campaign,
+                                const char *id,
+                                const char *token,
+                                symlease_view_fn publish,
+                                void *user);
+
+/**
+ * Shows records of a lease table in id order, each once, from behind the id
  * `after_id` (NULL: from the first), at most `limit` (0: all) of those in
  * `scan_mask` (SYMLEASE_SCAN_*; 0 is E_INVALID). A damaged record is shown
  * only with SYMLEASE_SCAN_CORRUPT and never ends the scan. `visit` runs with

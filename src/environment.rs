@@ -86,7 +86,8 @@ impl Environment {
         let least = f64::from(index + 1);
         let count = second("SYMCC_COORDINATOR_COUNT", least, least, 4096.0);
         let timeout = |variable| second(variable, 60.0, 0.001, 3600.0);
-        let ttl = |variable| second(variable, 300.0, 1.0, 86_400.0);
+        let ttl = |variable, default| second(variable, default, 1.0, 86_400.0);
+        let work_ttl = reader.number(ttl("SYMCC_WORK_LEASE_TTL", 300.0));
         let probe_timeout = second("SYMCC_SHARED_STATE_FS_PROBE_TIMEOUT", 5.0, 0.001, 60.0);
         Environment {
             work_root: reader.bytes("SYMCC_MULTI_MASTER_LEASE_DIR"),
@@ -99,8 +100,8 @@ impl Environment {
                 4096.0,
             )),
             coverage_shards: reader.count(second("SYMCC_COVERAGE_OWNER_SHARDS", 64.0, 1.0, 4096.0)),
-            work_ttl: reader.number(ttl("SYMCC_WORK_LEASE_TTL")),
-            target_ttl: reader.set(ttl("SYMCC_MULTI_MASTER_TARGET_LEASE_TTL")),
+            work_ttl,
+            target_ttl: reader.set(ttl("SYMCC_MULTI_MASTER_TARGET_LEASE_TTL", work_ttl)),
             lease_lock_timeout: reader.number(timeout("SYMCC_MULTI_MASTER_LOCK_ACQUIRE_TIMEOUT")),
             coverage_lock_timeout: reader
                 .number(timeout("SYMCC_COVERAGE_OWNER_LOCK_ACQUIRE_TIMEOUT")),
@@ -109,7 +110,7 @@ impl Environment {
             coordinator_index: index,
             coordinator_count: reader.count(count).unwrap_or(index + 1),
             owner: reader.owner("SYMCC_MASTER_ID"),
-            probe: reader.number(second("SYMCC_SHARED_STATE_FS_PROBE", 1.0, 0.0, 1.0)) != 0.0,
+            probe: reader.count(second("SYMCC_SHARED_STATE_FS_PROBE", 1.0, 0.0, 1.0)) != Some(0),
             probe_timeout: reader.number(probe_timeout),
             corrected: reader.corrected,
         }

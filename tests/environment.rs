@@ -143,6 +143,13 @@ fn the_count_follows_the_index_and_the_target_ttl_the_work_ttl() {
     assert_eq!(read(&both).coordinator_count, 8);
     assert_eq!(read(&both).corrected.len(), 1);
     assert_eq!(read(&[("SYMCC_WORK_LEASE_TTL", "20")]).target_ttl, None);
+    let nonsense = [
+        ("SYMCC_WORK_LEASE_TTL", "20"),
+        ("SYMCC_MULTI_MASTER_TARGET_LEASE_TTL", "x"),
+    ];
+    assert_eq!(read(&nonsense).target_ttl, Some(20.0));
+    let half = read(&[("SYMCC_SHARED_STATE_FS_PROBE", "0.5")]);
+    assert!(!half.probe && half.corrected.len() == 1);
 }
 
 #[test]

@@ -231,7 +231,7 @@ impl Campaign {
 
     /// Refuses candidates of another size or build (C6, F37), and fixes both
     /// where this call is the first that knows them.
-    fn fit(&self, candidates: &[Candidate]) -> Result<()> {
+    pub(super) fn fit(&self, candidates: &[Candidate]) -> Result<()> {
         let named = self.settings.map_size;
         let Some(size) = self.agree(candidates)? else {
             return Ok(());

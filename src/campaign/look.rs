@@ -101,7 +101,7 @@ impl Campaign {
         Ok(counts)
     }
 
-    /// One record's text, as it stands; `None`: absent.
+    /// One record's text, as it stands, without its newline; `None`: absent.
     pub fn record(&self, table: Table, id: &str) -> Result<Option<String>> {
         checked_id(id)?;
         let Some(bytes) = self.engine.read(table, id)? else {
@@ -109,7 +109,7 @@ impl Campaign {
         };
         decode(id, &Ok(Some(bytes.clone())))?;
         String::from_utf8(bytes)
-            .map(Some)
+            .map(|text| Some(text.trim_end_matches('\n').to_string()))
             .map_err(|_| Error::new(Kind::Corrupt, format!("record {id}: not UTF-8")))
     }
 

@@ -1,6 +1,7 @@
 //! The handle of one campaign: what an operation means, as keys and a
 //! decision. No lock of the handle is held across I/O.
 
+pub mod commit;
 pub mod coverage;
 pub mod group;
 pub mod look;
@@ -9,6 +10,7 @@ pub mod work;
 
 use std::sync::Mutex;
 
+use crate::engine::corpus::Store;
 use crate::engine::{Engine, Read, Table};
 use crate::error::{Error, Kind, Result};
 use crate::model::lease::Judge;
@@ -43,12 +45,15 @@ pub struct Settings {
     pub map_size: u64,
     /// The map's build; `None`: what is there.
     pub map_identity: Option<String>,
+    /// The work root's parent: paths below it are relative in manifests.
+    pub base: Vec<u8>,
 }
 
 /// One open campaign. May be used by many threads at once.
 pub struct Campaign {
     engine: Box<dyn Engine>,
     settings: Settings,
+    store: Store,
     clock: Clock,
     random: Random,
     /// What pulls have given; only ever tried, so that a fork cannot hang (F4).
@@ -68,6 +73,7 @@ impl Default for Settings {
             coordinator_count: 1,
             map_size: 0,
             map_identity: None,
+            base: Vec::new(),
         }
     }
 }
@@ -143,12 +149,14 @@ impl Campaign {
     pub fn new(
         engine: Box<dyn Engine>,
         settings: Settings,
+        store: Store,
         clock: Clock,
         random: Random,
     ) -> Campaign {
         Campaign {
             engine,
             settings,
+            store,
             clock,
             random,
             given: Mutex::default(),

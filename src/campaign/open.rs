@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use super::{checked_ttl, Campaign, Clock, Settings};
+use crate::engine::corpus::Store;
 use crate::engine::files::{Coverage, Files, Named, Options};
 use crate::environment::Environment;
 use crate::error::{Error, Kind, Result};
+use crate::record::path::split;
 use crate::record::shard::INDEX_LIMIT;
 use crate::sys::Sys;
 
@@ -71,6 +73,16 @@ impl Request {
         self
     }
 
+    /// The work root's parent.
+    fn base(&self) -> Vec<u8> {
+        let root = self.place(&self.work_root, b".work_lease_table");
+        let parent = root
+            .as_deref()
+            .and_then(split)
+            .map(|(parent, _)| parent.to_vec());
+        parent.unwrap_or_default()
+    }
+
     /// A root: what is named, else its default name below the campaign's.
     fn place(&self, named: &Option<Vec<u8>>, below: &[u8]) -> Option<Vec<u8>> {
         let under = |root: &Vec<u8>| [root, &b"/"[..], below].concat();
@@ -87,13 +99,15 @@ pub fn open(
 ) -> Result<Campaign> {
     let settings = settings(request, environment, sys.as_ref())?;
     let engine = Box::new(files(request, environment, sys, &settings)?);
+    let (durable, mode) = engine.work_files();
+    let store = Store::new(Arc::clone(sys), durable, mode);
     let (time, random) = (Arc::clone(sys), Arc::clone(sys));
     let clock = clock.unwrap_or_else(|| Box::new(move || time.realtime()));
     let random = Box::new(move |bytes: &mut [u8]| {
         let filled = random.random(bytes);
         filled.map_err(|errno| Error::system(Kind::Io, errno.0, "getrandom failed"))
     });
-    let campaign = Campaign::new(engine, settings, clock, random);
+    let campaign = Campaign::new(engine, settings, store, clock, random);
     if campaign.engine().coverage_shards().is_ok() {
         campaign.agree(&[])?;
     }
@@ -109,7 +123,10 @@ fn settings(request: &Request, environment: &Environment, sys: &dyn Sys) -> Resu
         return Err(invalid("options.owner: not 1 to 255 bytes"));
     }
     let (coordinator_index, coordinator_count) = match request.coordinator_count {
-        0 => (environment.coordinator_index, environment.coordinator_count),
+        0 if request.coordinator_index == 0 => {
+            (environment.coordinator_index, environment.coordinator_count)
+        }
+        0 => (request.coordinator_index, environment.coordinator_count),
         count => (request.coordinator_index, count),
     };
     if coordinator_count > 4096 || coordinator_index >= coordinator_count {
@@ -141,6 +158,7 @@ fn settings(request: &Request, environment: &Environment, sys: &dyn Sys) -> Resu
         coordinator_count,
         map_size: request.map_size,
         map_identity: request.map_identity.clone(),
+        base: request.base(),
     })
 }
 

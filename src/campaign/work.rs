@@ -155,6 +155,31 @@ impl Campaign {
             .0)
     }
 
+    /// Shows a committing record to `publish`, under its lock, and ends it. It
+    /// may run more than once.
+    pub fn replay(
+        &self,
+        id: &str,
+        token: &str,
+        publish: &mut dyn FnMut(&Lease) -> Result<()>,
+    ) -> Result<Answer> {
+        checked_id(id)?;
+        let now = self.now()?;
+        let mut answer = Answer::Stale;
+        self.engine
+            .transact(Table::Work, &[id.to_string()], &mut |reads| {
+                let record = decode(id, &reads[0])?;
+                let step = model::replay(record.as_ref(), token, now);
+                if let (Step::Publish(_), Some(lease)) = (&step, &record) {
+                    publish(lease)?;
+                }
+                let (what, _, change) = outcome(id, record.as_ref(), step, self.settings.work_ttl)?;
+                answer = what;
+                Ok(vec![change])
+            })?;
+        Ok(answer)
+    }
+
     /// Where a lease stands; reads only.
     pub fn verify(&self, id: &str, token: &str) -> Result<(Answer, Option<Held>)> {
         checked_id(id)?;

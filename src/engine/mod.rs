@@ -4,6 +4,7 @@
 use crate::error::Result;
 use crate::record::shard::Shard;
 
+pub mod corpus;
 pub mod files;
 
 /// Which table a key belongs to.

@@ -148,6 +148,18 @@ pub unsafe fn id_text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str>
     checked_id(unsafe { text(pointer, name) }?, name)
 }
 
+/// The same, where NULL is none.
+///
+/// # Safety
+/// If not NULL, `pointer` is valid and ends in NUL.
+pub unsafe fn optional_id<'a>(pointer: *const c_char, name: &str) -> Result<Option<&'a str>> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's contract.
+    unsafe { id_text(pointer, name) }.map(Some)
+}
+
 /// The text in a struct's character array: ends at a NUL, which must be there.
 pub fn field<'a>(array: &'a [c_char], name: &str) -> Result<&'a str> {
     // SAFETY: c_char and u8 have one size and alignment, and every byte is valid as both.

@@ -80,7 +80,8 @@ pub unsafe extern "C" fn symlease_open_env(
             &mut request.target_root,
             &mut request.coverage_root,
         ] {
-            *root = root.take().map(absolute).transpose()?;
+            let named = root.take();
+            *root = named.map(|root| absolute(&root, "root")).transpose()?;
         }
         finish(&request, &environment, options.as_ref(), &out)
     })
@@ -135,7 +136,7 @@ unsafe fn request(root: Option<&[u8]>, options: Option<&symlease_options>) -> Re
         let text = "root: the etcd engine is not in this version";
         return Err(Error::new(Kind::Unsupported, text));
     }
-    let root = root.map(|root| absolute(root.to_vec())).transpose()?;
+    let root = root.map(|root| absolute(root, "root")).transpose()?;
     let Some(options) = options else {
         return Ok(Request {
             root,
@@ -146,7 +147,7 @@ unsafe fn request(root: Option<&[u8]>, options: Option<&symlease_options>) -> Re
     let path = |pointer, name: &str| {
         // SAFETY: NULL or valid, by the contract.
         let bytes = unsafe { optional_bytes(pointer, name)? };
-        bytes.map(|bytes| absolute(bytes.to_vec())).transpose()
+        bytes.map(|bytes| absolute(bytes, name)).transpose()
     };
     let text = |pointer, name: &str| {
         // SAFETY: NULL or valid, by the contract.
@@ -210,20 +211,27 @@ fn check(options: &symlease_options) -> Result<()> {
     Ok(())
 }
 
-/// A path, absolute: resolved once, at open, so that a later chdir changes
-/// nothing (F11).
-fn absolute(path: Vec<u8>) -> Result<Vec<u8>> {
-    if path.first() == Some(&b'/') {
-        return Ok(path);
-    }
+/// A path, absolute, without empty and `.` components: resolved once, so that a
+/// later chdir changes nothing (F11). `..` stays: only the system knows it.
+pub(super) fn absolute(path: &[u8], name: &str) -> Result<Vec<u8>> {
     if path.is_empty() {
-        return Err(invalid("root", "an empty path"));
+        return Err(invalid(name, "an empty path"));
     }
-    let here = std::env::current_dir().map_err(|error| {
-        let errno = error.raw_os_error().unwrap_or(0);
-        Error::system(Kind::Io, errno, format!("current directory: {error}"))
-    })?;
-    Ok([&*OsString::from(here).into_vec(), b"/", &*path].concat())
+    let mut all = Vec::new();
+    if path.first() != Some(&b'/') {
+        let here = std::env::current_dir().map_err(|error| {
+            let errno = error.raw_os_error().unwrap_or(0);
+            Error::system(Kind::Io, errno, format!("current directory: {error}"))
+        })?;
+        all = OsString::from(here).into_vec();
+        all.push(b'/');
+    }
+    all.extend(path);
+    let parts = all.split(|byte| *byte == b'/');
+    let kept: Vec<&[u8]> = parts
+        .filter(|part| !part.is_empty() && *part != b".")
+        .collect();
+    Ok([b"/", &kept.join(&b'/')[..]].concat())
 }
 
 fn clock(options: Option<&symlease_options>) -> Option<Clock> {

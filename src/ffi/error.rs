@@ -69,10 +69,33 @@ pub fn answer(status: symlease_status, text: &str) -> Result<symlease_status> {
     Ok(status)
 }
 
+thread_local! {
+    static IN_CALLBACK: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Runs a callback under which symlease may not be called.
+pub fn in_callback<T>(body: impl FnOnce() -> T) -> T {
+    /// Resets the mark even when the body panics.
+    struct Mark;
+    impl Drop for Mark {
+        fn drop(&mut self) {
+            IN_CALLBACK.set(false);
+        }
+    }
+    IN_CALLBACK.set(true);
+    let _mark = Mark;
+    body()
+}
+
 /// Runs the body of the exported call `name`: a failure becomes its status, a
 /// panic E_INTERNAL; `errno` is as before. (A panic is a bug; the host's panic
 /// hook, which is global and not ours to change, may print it.)
 pub fn guard(name: &str, body: impl FnOnce() -> Result<symlease_status>) -> symlease_status {
+    if IN_CALLBACK.get() {
+        // A lock is held: waiting for it here would be waiting for ourselves.
+        let text = format!("{name}: called from a publish callback");
+        return fail(&Error::new(Kind::Invalid, text));
+    }
     keep_errno(|| match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(status)) => status,
         Ok(Err(error)) => fail(&error),

@@ -154,12 +154,16 @@ pub(super) fn heartbeat(
 fn names(group: &symlease_group) -> Result<(Members, String)> {
     reserved_zero(&group.reserved, "group.reserved")?;
     let count = group.count as usize;
-    let targets = group.targets.get(..count).ok_or_else(|| {
-        invalid(
-            "group.count",
-            &format!("{count} is beyond SYMLEASE_GROUP_MAX"),
-        )
-    })?;
+    let targets = group
+        .targets
+        .get(..count)
+        .filter(|targets| !targets.is_empty())
+        .ok_or_else(|| {
+            invalid(
+                "group.count",
+                &format!("{count} is not 1 to SYMLEASE_GROUP_MAX"),
+            )
+        })?;
     Ok((
         Members::new(targets)?,
         token_field(&group.token, "group.token")?.to_string(),

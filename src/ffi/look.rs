@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void, CString};
 
-use super::argument::{flags, give, id_text, invalid, optional_text, Out};
+use super::argument::{flags, give, id_text, invalid, optional_id, Out};
 use super::campaign::open_handle;
 use super::constants::*;
 use super::error::{answer, guard, set_last};
@@ -19,7 +19,7 @@ use crate::record::lease::{Lease, Status};
 /// Seconds a record may be dated ahead before it is called FUTURE.
 const SKEW: f64 = 60.0;
 
-/// Shows records of a lease table in id order, each once, from behind
+/// Shows records of a lease table in id order, each once, from behind the id
 /// `after_id` (NULL: from the first), at most `limit` (0: all) of those in
 /// `scan_mask` (SYMLEASE_SCAN_*; 0 is E_INVALID). A damaged record is shown
 /// only with SYMLEASE_SCAN_CORRUPT and never ends the scan. `visit` runs with
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn symlease_scan(
     guard("symlease_scan", || {
         // SAFETY: the caller's contract, as above.
         let (campaign, after) =
-            unsafe { (open_handle(campaign)?, optional_text(after_id, "after_id")?) };
+            unsafe { (open_handle(campaign)?, optional_id(after_id, "after_id")?) };
         let table = table_of(table)?;
         if flags(scan_mask, SYMLEASE_SCAN_ALL, "scan_mask")? == 0 {
             return Err(invalid("scan_mask", "0 shows nothing"));
@@ -239,13 +239,13 @@ fn life(lease: &Lease, judge: &Judge) -> i32 {
 }
 
 /// The caller's function and its own pointer.
-struct Visitor {
+pub(super) struct Visitor {
     call: unsafe extern "C" fn(*mut c_void, *const symlease_view) -> std::ffi::c_int,
     user: *mut c_void,
 }
 
 impl Visitor {
-    fn new(visit: symlease_view_fn, user: *mut c_void) -> Result<Visitor> {
+    pub(super) fn new(visit: symlease_view_fn, user: *mut c_void) -> Result<Visitor> {
         let call = visit.ok_or_else(|| invalid("visit", "NULL"))?;
         Ok(Visitor { call, user })
     }
@@ -264,7 +264,7 @@ impl Visitor {
     }
 
     /// Shows one record; answers whether to go on.
-    fn show(&self, found: &Found, judge: &Judge) -> bool {
+    pub(super) fn show(&self, found: &Found, judge: &Judge) -> bool {
         // A peer's text is cut at a NUL, which C could not see past anyway.
         let text = |text: &str| CString::new(text.split('\0').next().unwrap_or("")).ok();
         let lease = found.record.as_ref().ok();

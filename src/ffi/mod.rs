@@ -8,6 +8,7 @@
 pub mod argument;
 pub mod batch;
 pub mod campaign;
+pub mod commit;
 pub mod constants;
 pub mod coverage;
 pub mod error;

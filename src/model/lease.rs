@@ -234,6 +234,15 @@ pub fn complete(record: Option<&Lease>, token: &str, now: f64) -> Step {
     }
 }
 
+/// Ends a commit that has begun with a manifest.
+pub fn replay(record: Option<&Lease>, token: &str, now: f64) -> Step {
+    match holder(record, token) {
+        Ok((_, Status::Leased)) => Step::Conflict,
+        Ok((lease, Status::Committing)) if lease.commit().is_none() => Step::Conflict,
+        _ => complete(record, token, now),
+    }
+}
+
 /// Where a lease stands; never writes.
 pub fn verify(record: Option<&Lease>, token: &str) -> Step {
     match holder(record, token) {

@@ -212,9 +212,10 @@ impl Sys for Linux {
         done(|| unsafe { i64::from(libc::renameat(dir.0, from.as_ptr(), dir.0, to.as_ptr())) })
     }
 
-    fn link(&self, dir: Fd, from: &CStr, to: &CStr) -> Answer<()> {
+    fn link(&self, from_dir: Fd, from: &CStr, to_dir: Fd, to: &CStr) -> Answer<()> {
+        let (from, to) = (from.as_ptr(), to.as_ptr());
         // SAFETY: both names are valid C strings.
-        done(|| unsafe { i64::from(libc::linkat(dir.0, from.as_ptr(), dir.0, to.as_ptr(), 0)) })
+        done(|| unsafe { i64::from(libc::linkat(from_dir.0, from, to_dir.0, to, 0)) })
     }
 
     fn unlink(&self, dir: Fd, name: &CStr) -> Answer<()> {

@@ -76,7 +76,7 @@ pub trait Sys: Send + Sync {
     /// renameat(2) within one directory.
     fn rename(&self, dir: Fd, from: &CStr, to: &CStr) -> Answer<()>;
     /// linkat(2): gives a file a second name, never over another.
-    fn link(&self, dir: Fd, from: &CStr, to: &CStr) -> Answer<()>;
+    fn link(&self, from_dir: Fd, from: &CStr, to_dir: Fd, to: &CStr) -> Answer<()>;
     /// unlinkat(2).
     fn unlink(&self, dir: Fd, name: &CStr) -> Answer<()>;
     /// mkdirat(2) and, where `mode` asks for more than the umask left, chmod.

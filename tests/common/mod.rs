@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use symlease::campaign::{Campaign, Settings};
-use symlease::engine::files::{Files, Named, Options};
+use symlease::engine::corpus::Store;
+use symlease::engine::files::{Coverage, Files, Named, Options};
 use symlease::sys::{Answer, Errno, Fd, Linux, Open, Stat, Sys};
 
 /// The real system, failing at its `at`-th changing call with `errno`.
@@ -17,6 +18,8 @@ pub struct Faulty {
     pub calls: AtomicU64,
     pub fail_at: AtomicU64,
     pub errno: AtomicU64,
+    /// From this call on every one fails: the process is dead.
+    pub die_at: AtomicU64,
 }
 
 impl Faulty {
@@ -26,6 +29,7 @@ impl Faulty {
             calls: AtomicU64::new(0),
             fail_at: AtomicU64::new(0),
             errno: AtomicU64::new(0),
+            die_at: AtomicU64::new(0),
         })
     }
 
@@ -36,8 +40,18 @@ impl Faulty {
         self.errno.store(errno as u64, Ordering::SeqCst);
     }
 
+    /// From its `at`-th call on nothing happens any more; 0: it lives.
+    pub fn die(&self, at: u64) {
+        self.arm(0, 0);
+        self.die_at.store(at, Ordering::SeqCst);
+    }
+
     fn step(&self) -> Answer<()> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        let death = self.die_at.load(Ordering::SeqCst);
+        if death != 0 && call >= death {
+            return Err(Errno(libc::EIO));
+        }
         if call == self.fail_at.load(Ordering::SeqCst) {
             return Err(Errno(self.errno.load(Ordering::SeqCst) as i32));
         }
@@ -77,11 +91,22 @@ impl Sys for Faulty {
         self.step()?;
         self.inner.rename(dir, from, to)
     }
-    fn link(&self, dir: Fd, from: &CStr, to: &CStr) -> Answer<()> {
+    fn link(&self, from_dir: Fd, from: &CStr, to_dir: Fd, to: &CStr) -> Answer<()> {
         self.step()?;
-        self.inner.link(dir, from, to)
+        self.inner.link(from_dir, from, to_dir, to)
     }
     fn unlink(&self, dir: Fd, name: &CStr) -> Answer<()> {
+        let (call, death) = (
+            self.calls.load(Ordering::SeqCst),
+            self.die_at.load(Ordering::SeqCst),
+        );
+        if death != 0 {
+            // Clean-up of a dead process does not happen; counted as a call.
+            self.calls.fetch_add(1, Ordering::SeqCst);
+            if call + 1 >= death {
+                return Err(Errno(libc::EIO));
+            }
+        }
         self.inner.unlink(dir, name)
     }
     fn make_directory(&self, dir: Option<Fd>, path: &CStr, mode: u32) -> Answer<()> {
@@ -121,6 +146,23 @@ impl Sys for Faulty {
     }
 }
 
+pub fn coverage(root: &Path) -> Coverage {
+    Coverage {
+        root: root
+            .join(".coverage_owner")
+            .into_os_string()
+            .into_encoded_bytes(),
+        named: Named {
+            shards: Some(4),
+            ..Named::default()
+        },
+        shards: 64,
+        coordinator: "test".to_string(),
+        lock_timeout: 20_000_000_000,
+        read_only: false,
+    }
+}
+
 pub fn options(root: &Path) -> Options {
     let below = |name: &str| Some(root.join(name).into_os_string().into_encoded_bytes());
     Options {
@@ -136,6 +178,13 @@ pub fn options(root: &Path) -> Options {
     }
 }
 
+fn engine(root: &Path, sys: &Arc<dyn Sys>) -> Files {
+    let files = Files::open(Arc::clone(sys), options(root)).expect("open");
+    files
+        .with_coverage(Arc::clone(sys), coverage(root))
+        .expect("open")
+}
+
 /// A clock that the test sets.
 pub type Clock = Arc<Mutex<f64>>;
 
@@ -145,12 +194,14 @@ pub fn campaign(root: &Path, owner: &str, clock: &Clock, sys: Arc<dyn Sys>) -> C
         worker: 0,
         work_ttl: 10.0,
         target_ttl: 10.0,
+        base: root.as_os_str().as_encoded_bytes().to_vec(),
         ..Settings::default()
     };
     let clock = Arc::clone(clock);
     Campaign::new(
-        Box::new(Files::open(Arc::clone(&sys), options(root)).expect("open")),
+        Box::new(engine(root, &sys)),
         settings,
+        Store::new(Arc::clone(&sys), true, 0o600),
         Box::new(move || *clock.lock().unwrap()),
         Box::new(move |bytes| {
             sys.random(bytes).expect("getrandom");

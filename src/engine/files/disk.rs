@@ -31,6 +31,19 @@ pub struct Directory<'a> {
     pub path: CString,
 }
 
+impl<'a> Directory<'a> {
+    /// The same directory, opened once more.
+    pub fn again(disk: &'a Disk, directory: &Directory<'_>) -> Result<Directory<'a>> {
+        let fd = disk.sys.open(Some(directory.fd), c".", Open::Directory, 0);
+        let fd = fd.map_err(|errno| failed("open directory", &directory.path, errno))?;
+        Ok(Directory {
+            disk,
+            fd,
+            path: directory.path.clone(),
+        })
+    }
+}
+
 impl Drop for Directory<'_> {
     fn drop(&mut self) {
         self.disk.sys.close(self.fd);

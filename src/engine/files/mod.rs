@@ -1,10 +1,10 @@
 //! The files engine: one JSON record a file, shared with Python coordinators.
 
 mod batch;
-mod disk;
+pub(super) mod disk;
 mod lock;
 mod merge;
-mod paths;
+pub(super) mod paths;
 mod publish;
 mod root;
 mod side;
@@ -77,6 +77,12 @@ impl Files {
             lock_timeout: options.lock_timeout,
             indeterminate: AtomicU64::new(0),
         })
+    }
+
+    /// Whether the work root's files are synced, and their mode.
+    pub fn work_files(&self) -> (bool, u32) {
+        let disk = self.work.as_ref().map(|root| &root.disk);
+        disk.map_or((true, 0o600), |disk| (disk.durable, disk.file_mode))
     }
 
     /// Whether any of the roots is there.

@@ -11,8 +11,8 @@ const PATH_MAX: usize = 4095;
 /// A root's identity.
 pub const IDENTITY: &CStr = c"symlease.json";
 
-/// An identity file's private name before it is linked into place.
-pub fn identity_temporary(name: &str, process: u32, random: &[u8]) -> String {
+/// Any other file's private name before it gets its own.
+pub fn temporary_of(name: &str, process: u32, random: &[u8]) -> String {
     format!("{name}.{process}.{}.tmp", hex(random))
 }
 

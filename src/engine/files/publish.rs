@@ -5,7 +5,7 @@
 use std::ffi::{CStr, CString};
 
 use super::disk::{failed, Directory, Disk};
-use super::paths::{identity_temporary, record_name, temporary_name};
+use super::paths::{record_name, temporary_name, temporary_of};
 use crate::engine::Change;
 use crate::error::{Error, Kind, Result};
 use crate::sys::Errno;
@@ -57,10 +57,10 @@ pub fn once(disk: &Disk, directory: &Directory<'_>, name: &CStr, bytes: &[u8]) -
     disk.sys
         .random(&mut random)
         .map_err(|errno| Error::system(Kind::Io, errno.0, "getrandom failed"))?;
-    let private = identity_temporary(&name.to_string_lossy(), disk.sys.process(), &random);
+    let private = temporary_of(&name.to_string_lossy(), disk.sys.process(), &random);
     let private = CString::new(private).unwrap_or_default();
     disk.write_new(directory, &private, bytes)?;
-    let linked = disk.sys.link(directory.fd, &private, name);
+    let linked = disk.sys.link(directory.fd, &private, directory.fd, name);
     let _ = disk.sys.unlink(directory.fd, &private);
     match linked {
         Ok(()) | Err(Errno(libc::EEXIST)) => disk.sync_directory(directory),

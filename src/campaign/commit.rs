@@ -1,0 +1,303 @@
+//! Commit: one result, exactly once. Stage, fence, merge, publish, complete;
+//! finished by anybody after a crash (C7).
+
+use super::coverage::Candidate;
+use super::{Answer, Campaign};
+use crate::engine::corpus::{Content, Fate};
+use crate::engine::Table;
+use crate::error::{Error, Kind, Result};
+use crate::model::coverage::bits_in;
+use crate::record::id::sha256_hex;
+use crate::record::manifest::{map_bytes, map_edges, Entry, Manifest, RESULTS_MAX};
+use crate::record::path::{absolute, is_component, relative};
+
+/// One result that a caller offers. Paths are absolute.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// Where it is staged.
+    pub staged: Vec<u8>,
+    /// Its name in the corpus; `None`: its SHA-256.
+    pub name: Option<Vec<u8>>,
+    /// Its corpus; `None`: the commit's.
+    pub corpus: Option<Vec<u8>>,
+    /// Its coverage; `None`: not known, so it is always published.
+    pub map: Option<Candidate>,
+    /// Published even if nothing in it is new (crashes).
+    pub keep: bool,
+}
+
+/// What became of one result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// SHA-256 of its bytes.
+    pub digest: String,
+    /// Bits that were new to everybody.
+    pub novel_bits: u64,
+    /// `None`: it was not novel, and is gone.
+    pub fate: Option<Fate>,
+    /// What was wrong with it; it was published all the same.
+    pub error: Option<Error>,
+}
+
+/// Whose turn of a commit this is.
+#[derive(Clone, Copy, PartialEq)]
+enum Turn {
+    /// The first: what is not novel is removed.
+    First,
+    /// A later one: what is new was credited before, so all that is still
+    /// staged is published.
+    Replay,
+}
+
+impl Campaign {
+    /// Commits results under a lease. OK: this caller wrote `done`, and it
+    /// counts. DONE: somebody did before. STALE: the lease is lost, nothing was
+    /// published. On an error the commit has or has not begun; the same call,
+    /// or any replayer, goes on.
+    pub fn commit(
+        &self,
+        id: &str,
+        token: &str,
+        corpus: &[u8],
+        offers: &[Offer],
+    ) -> Result<(Answer, Vec<Outcome>)> {
+        check(offers)?;
+        match self.verify(id, token)?.0 {
+            Answer::Ok => {}
+            Answer::Committing => return self.go_on(id, token),
+            Answer::Already => return Ok((Answer::Done, Vec::new())),
+            other => return Ok((other, Vec::new())),
+        }
+        let manifest = self.stage(corpus, offers)?;
+        match self.begin_commit(id, token, &manifest.to_text())? {
+            Answer::Ok => self.finish(id, token, &manifest, Turn::First),
+            other => {
+                // The staged results stay the caller's; the maps were ours.
+                offers
+                    .iter()
+                    .try_for_each(|offer| self.store.discard_map(&offer.staged))?;
+                Ok((other, Vec::new()))
+            }
+        }
+    }
+
+    /// Replays commits of the dead: committing records past their TTL, with a
+    /// manifest of ours for `corpus`. Goes on past a bad one. Answers how many
+    /// this call completed, and the first error. `limit` 0: all.
+    pub fn replay_commits(&self, corpus: &[u8], limit: usize) -> (u64, Result<()>) {
+        let mut first = self.engine.sweep().map(|_| ());
+        let mut replayed = 0;
+        let found = self.committing().and_then(|found| Ok((found, self.now()?)));
+        let (found, now) = match found {
+            Ok(found) => found,
+            Err(error) => return (0, first.and(Err(error))),
+        };
+        let judge = self.judge(Table::Work, now, None);
+        let dead = found.iter().filter(|lease| judge.remaining(lease) <= 0.0);
+        for lease in dead {
+            if limit != 0 && replayed >= limit as u64 {
+                break;
+            }
+            let (Some(text), Some(token)) = (lease.commit(), lease.token()) else {
+                continue;
+            };
+            let outcome = self.replay_one(lease.id(), token, text, corpus);
+            match outcome {
+                Ok(done) => replayed += u64::from(done),
+                Err(error) => first = first.and(Err(error)),
+            }
+        }
+        (replayed, first)
+    }
+
+    fn replay_one(&self, id: &str, token: &str, text: &str, corpus: &[u8]) -> Result<bool> {
+        let Some(manifest) = parse(id, text)? else {
+            return Ok(false);
+        };
+        if absolute(&self.settings.base, &manifest.corpus) != corpus {
+            return Ok(false);
+        }
+        Ok(self.finish(id, token, &manifest, Turn::Replay)?.0 == Answer::Ok)
+    }
+
+    /// The commit of this token has begun: finishes it as its manifest says.
+    fn go_on(&self, id: &str, token: &str) -> Result<(Answer, Vec<Outcome>)> {
+        let record = super::decode(id, &self.engine.read(Table::Work, id))?;
+        let text = record
+            .as_ref()
+            .and_then(|lease| lease.commit())
+            .unwrap_or("{}");
+        match parse(id, text)? {
+            Some(manifest) => self.finish(id, token, &manifest, Turn::Replay),
+            None => {
+                let text = format!("work {id}: its commit has another manifest than symlease's");
+                Err(Error::new(Kind::Mismatch, text))
+            }
+        }
+    }
+
+    /// Makes results and their maps durable, and names them in a manifest.
+    fn stage(&self, corpus: &[u8], offers: &[Offer]) -> Result<Manifest> {
+        let base = &self.settings.base;
+        let mut results = Vec::with_capacity(offers.len());
+        for offer in offers {
+            let into = offer.corpus.as_deref().unwrap_or(corpus);
+            let content = self.staged(offer, into)?;
+            let map = match &offer.map {
+                None => String::new(),
+                Some(candidate) => {
+                    let bytes = map_bytes(&candidate.edges);
+                    self.store.write_map(&offer.staged, &bytes)?;
+                    sha256_hex(&bytes)
+                }
+            };
+            let name = offer.name.clone();
+            results.push(Entry {
+                corpus: relative(base, into).to_vec(),
+                keep: offer.keep,
+                map,
+                name: name.unwrap_or_else(|| content.sha256.clone().into_bytes()),
+                sha256: content.sha256,
+                size: content.size,
+                staged: relative(base, &offer.staged).to_vec(),
+            });
+        }
+        self.fit(
+            &offers
+                .iter()
+                .filter_map(|offer| offer.map.clone())
+                .collect::<Vec<_>>(),
+        )?;
+        Ok(Manifest {
+            corpus: relative(base, corpus).to_vec(),
+            results,
+        })
+    }
+
+    fn staged(&self, offer: &Offer, corpus: &[u8]) -> Result<Content> {
+        let path = String::from_utf8_lossy(&offer.staged).into_owned();
+        let content = self.store.content(&offer.staged)?.ok_or_else(|| {
+            Error::system(Kind::Io, libc::ENOENT, format!("staged {path}: not there"))
+        })?;
+        if self.store.device(corpus)? != content.device {
+            let text = format!("staged {path}: not on the corpus's file system");
+            return Err(Error::system(Kind::Invalid, libc::EXDEV, text));
+        }
+        self.store.settle(&offer.staged)?;
+        Ok(content)
+    }
+
+    /// Everything after the fence. Idempotent; may run in many processes.
+    fn finish(
+        &self,
+        id: &str,
+        token: &str,
+        manifest: &Manifest,
+        turn: Turn,
+    ) -> Result<(Answer, Vec<Outcome>)> {
+        let base = &self.settings.base;
+        let mut outcomes = self.merge_staged(manifest)?;
+        for (entry, outcome) in manifest.results.iter().zip(&mut outcomes) {
+            let known = !entry.map.is_empty() && outcome.error.is_none();
+            let wanted = turn == Turn::Replay || entry.keep || !known || outcome.novel_bits > 0;
+            if wanted {
+                let (staged, corpus) =
+                    (absolute(base, &entry.staged), absolute(base, &entry.corpus));
+                let fate = self
+                    .store
+                    .publish(&staged, &corpus, &entry.name, &entry.sha256)?;
+                outcome.fate = Some(fate);
+            }
+        }
+        let mut corpora: Vec<&[u8]> = manifest.results.iter().map(|e| &e.corpus[..]).collect();
+        corpora.sort_unstable();
+        corpora.dedup();
+        for corpus in corpora {
+            self.store.sync_corpus(&absolute(base, corpus))?;
+        }
+        for entry in &manifest.results {
+            self.store.discard(&absolute(base, &entry.staged))?;
+        }
+        let answer = match self.complete(id, token)? {
+            Answer::Already => Answer::Done,
+            other => other,
+        };
+        Ok((answer, outcomes))
+    }
+
+    /// Merges the staged maps in order. A map that is gone was merged before;
+    /// a damaged one makes its result's coverage unknown.
+    fn merge_staged(&self, manifest: &Manifest) -> Result<Vec<Outcome>> {
+        let mut outcomes = Vec::with_capacity(manifest.results.len());
+        let mut candidates = Vec::new();
+        let mut places = Vec::new();
+        for (place, entry) in manifest.results.iter().enumerate() {
+            let mut error = None;
+            match self.staged_map(entry) {
+                Ok(Some(candidate)) => {
+                    candidates.push(candidate);
+                    places.push(place);
+                }
+                Ok(None) => {}
+                Err(bad) if bad.kind == Kind::Corrupt => error = Some(bad),
+                Err(other) => return Err(other),
+            }
+            let digest = entry.sha256.clone();
+            outcomes.push(Outcome {
+                digest,
+                novel_bits: 0,
+                fate: None,
+                error,
+            });
+        }
+        if !candidates.is_empty() {
+            for (place, novel) in places.into_iter().zip(self.merge(&candidates)?) {
+                outcomes[place].novel_bits = bits_in(&novel);
+            }
+        }
+        Ok(outcomes)
+    }
+
+    fn staged_map(&self, entry: &Entry) -> Result<Option<Candidate>> {
+        if entry.map.is_empty() {
+            return Ok(None);
+        }
+        let staged = absolute(&self.settings.base, &entry.staged);
+        let Some(bytes) = self.store.read_map(&staged)? else {
+            return Ok(None);
+        };
+        let corrupt = |why: String| {
+            let path = String::from_utf8_lossy(&staged).into_owned();
+            Error::new(Kind::Corrupt, format!("{path}.map: {why}"))
+        };
+        if sha256_hex(&bytes) != entry.map {
+            return Err(corrupt("not the map of the manifest".to_string()));
+        }
+        let edges = map_edges(&bytes).map_err(corrupt)?;
+        Ok(Some(Candidate {
+            edges,
+            map_size: None,
+        }))
+    }
+}
+
+fn parse(id: &str, text: &str) -> Result<Option<Manifest>> {
+    Manifest::parse(text)
+        .map_err(|why| Error::new(Kind::Corrupt, format!("work {id}: its manifest: {why}")))
+}
+
+fn check(offers: &[Offer]) -> Result<()> {
+    if offers.len() > RESULTS_MAX {
+        let text = format!("results: {}, more than {RESULTS_MAX}", offers.len());
+        return Err(Error::new(Kind::Limit, text));
+    }
+    let bad = |offer: &&Offer| offer.name.as_ref().is_some_and(|name| !is_component(name));
+    match offers.iter().find(bad) {
+        None => Ok(()),
+        Some(offer) => {
+            let name = String::from_utf8_lossy(offer.name.as_deref().unwrap_or_default());
+            let text = format!("results[].name: \"{name}\" is not one path component");
+            Err(Error::new(Kind::Invalid, text))
+        }
+    }
+}
