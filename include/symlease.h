@@ -1508,6 +1508,34 @@ symlease_status symlease_read_counts(struct symlease_campaign *campaign,
 symlease_status symlease_read_counters(struct symlease_campaign *campaign,
                                        struct symlease_counters *counters);
 
+/**
+ * Tries a directory before it is used: file and directory sync, replace in one
+ * directory, link with and without a name in the way, unlink, exclusion and
+ * release across processes. At most `timeout` seconds (0: the environment's,
+ * else 5; at most 60): a mount whose calls block in the kernel is found, not
+ * waited for. `*report_json` is one line of JSON (free it with
+ * symlease_string_free): `usable`, `proven`, `failed`, `blocked`, `skipped`,
+ * `not_proven` (what one host cannot show), `good_until`. OK whenever the
+ * directory could be tried, usable or not. The directory must be there; a
+ * private folder is made in it and removed. Child processes do the work; they
+ * send no SIGCHLD. Any thread. E_IO: no such directory, or no child.
+ *
+ * # Safety
+ * `root` ends in NUL; `report_json` is valid.
+ */
+symlease_status symlease_probe(const char *root, double timeout, char **report_json);
+
+/**
+ * This handle as one line of JSON (free it with symlease_string_free):
+ * counters, the histogram of lock waits (`waits`: slot n counts waits of 2^n
+ * microseconds and more), settings in force, environment values that were
+ * corrected, other live coordinators.
+ *
+ * # Safety
+ * `campaign` is open; `json` is valid.
+ */
+symlease_status symlease_read_stats(struct symlease_campaign *campaign, char **json);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus

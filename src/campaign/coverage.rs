@@ -211,7 +211,7 @@ impl Campaign {
     }
 
     /// Coordinators whose heartbeat is fresh. A bad one only removes itself (C3).
-    fn live_coordinators(&self, now: f64) -> Result<BTreeMap<u32, String>> {
+    pub(super) fn live_coordinators(&self, now: f64) -> Result<BTreeMap<u32, String>> {
         let mut live = BTreeMap::new();
         for index in 0..self.settings.coordinator_count {
             let read = self.engine.read_side(Side::Coordinator(index));

@@ -6,12 +6,14 @@ pub mod coverage;
 pub mod group;
 pub mod look;
 pub mod open;
+pub mod report;
 pub mod work;
 
 use std::sync::Mutex;
 
 use crate::engine::corpus::Store;
 use crate::engine::{Engine, Read, Table};
+use crate::environment::Correction;
 use crate::error::{Error, Kind, Result};
 use crate::model::lease::Judge;
 use crate::record::id::{hex, is_id};
@@ -47,6 +49,8 @@ pub struct Settings {
     pub map_identity: Option<String>,
     /// The work root's parent: paths below it are relative in manifests.
     pub base: Vec<u8>,
+    /// Environment values that were not taken as they stood.
+    pub corrected: Vec<Correction>,
 }
 
 /// One open campaign. May be used by many threads at once.
@@ -74,6 +78,7 @@ impl Default for Settings {
             map_size: 0,
             map_identity: None,
             base: Vec::new(),
+            corrected: Vec::new(),
         }
     }
 }

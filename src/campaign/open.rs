@@ -159,6 +159,7 @@ fn settings(request: &Request, environment: &Environment, sys: &dyn Sys) -> Resu
         map_size: request.map_size,
         map_identity: request.map_identity.clone(),
         base: request.base(),
+        corrected: environment.corrected.clone(),
     })
 }
 

@@ -111,7 +111,7 @@ pub(super) unsafe fn open_handle<'a>(campaign: *const symlease_campaign) -> Resu
     Ok(unsafe { reference(campaign, "campaign")? }.campaign())
 }
 
-fn environment() -> Environment {
+pub(super) fn environment() -> Environment {
     Environment::read(&|name| std::env::var_os(name).map(OsString::into_vec))
 }
 

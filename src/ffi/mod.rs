@@ -16,6 +16,7 @@ pub mod group;
 mod layout;
 pub mod library;
 pub mod look;
+pub mod report;
 #[cfg(test)]
 mod tests;
 pub mod types;

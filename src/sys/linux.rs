@@ -7,6 +7,7 @@ use std::os::raw::c_int;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Once;
 
+use super::quiet::Quiet;
 use super::{Answer, Errno, Fd, FileKind, Open, Stat, Sys};
 
 /// Linux, as it is.
@@ -80,7 +81,7 @@ fn forget(fd: c_int) -> bool {
     })
 }
 
-fn errno() -> Errno {
+pub(super) fn errno() -> Errno {
     // SAFETY: the location of errno is always valid for the calling thread.
     Errno(unsafe { *libc::__errno_location() })
 }
@@ -108,7 +109,7 @@ fn at(dir: Option<Fd>) -> c_int {
 
 /// Moves a descriptor off the numbers that belong to the host: standard input
 /// to error, and the AFL fork server's 198 and 199 (F6).
-fn place(fd: c_int) -> Answer<Fd> {
+pub(super) fn place(fd: c_int) -> Answer<Fd> {
     if fd > 2 && fd != 198 && fd != 199 {
         return Ok(Fd(fd));
     }
@@ -293,10 +294,7 @@ impl Sys for Linux {
     }
 
     fn monotonic(&self) -> u64 {
-        let (seconds, nanoseconds) = clock(libc::CLOCK_MONOTONIC);
-        (seconds.max(0) as u64)
-            .saturating_mul(1_000_000_000)
-            .saturating_add(nanoseconds as u64)
+        monotonic()
     }
 
     fn realtime(&self) -> f64 {
@@ -339,6 +337,14 @@ impl Sys for Linux {
     }
 }
 
+/// CLOCK_MONOTONIC in nanoseconds.
+pub(super) fn monotonic() -> u64 {
+    let (seconds, nanoseconds) = clock(libc::CLOCK_MONOTONIC);
+    (seconds.max(0) as u64)
+        .saturating_mul(1_000_000_000)
+        .saturating_add(nanoseconds as u64)
+}
+
 fn clock(which: libc::clockid_t) -> (i64, i64) {
     let mut time = libc::timespec {
         tv_sec: 0,
@@ -347,57 +353,4 @@ fn clock(which: libc::clockid_t) -> (i64, i64) {
     // SAFETY: `time` has room for the answer; both clocks exist on Linux.
     unsafe { libc::clock_gettime(which, &mut time) };
     (time.tv_sec, time.tv_nsec)
-}
-
-/// While it lives, a write beyond RLIMIT_FSIZE answers EFBIG without killing
-/// the host: SIGXFSZ is blocked for this thread, taken back if it came, and the
-/// mask is as before afterwards (F8).
-struct Quiet {
-    before: libc::sigset_t,
-    set: libc::sigset_t,
-    pending: bool,
-}
-
-impl Quiet {
-    fn new() -> Quiet {
-        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: the calls initialise the sets they are given room for;
-        // pthread_sigmask and sigpending only touch this thread.
-        unsafe {
-            libc::sigemptyset(set.as_mut_ptr());
-            libc::sigaddset(set.as_mut_ptr(), libc::SIGXFSZ);
-            let mut waiting = MaybeUninit::<libc::sigset_t>::uninit();
-            libc::sigemptyset(waiting.as_mut_ptr());
-            libc::sigpending(waiting.as_mut_ptr());
-            libc::sigemptyset(before.as_mut_ptr());
-            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), before.as_mut_ptr());
-            let pending = libc::sigismember(waiting.as_ptr(), libc::SIGXFSZ) == 1;
-            Quiet {
-                before: before.assume_init(),
-                set: set.assume_init(),
-                pending,
-            }
-        }
-    }
-}
-
-impl Drop for Quiet {
-    fn drop(&mut self) {
-        // A failing write's errno must outlive the clean-up.
-        let kept = errno();
-        let none = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: all sets are initialised. One that was pending before is the
-        // host's and stays.
-        unsafe {
-            if !self.pending {
-                libc::sigtimedwait(&self.set, std::ptr::null_mut(), &none);
-            }
-            libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut());
-            *libc::__errno_location() = kept.0;
-        }
-    }
 }

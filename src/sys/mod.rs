@@ -2,6 +2,8 @@
 //! simulated kernel can stand in for the real one.
 
 mod linux;
+pub mod probe;
+mod quiet;
 
 pub use linux::Linux;
 use std::ffi::CStr;
