@@ -180,3 +180,36 @@ fn damaged_and_newer_identities() {
     assert_eq!(newer.read(Table::Work, &id).unwrap().unwrap(), b"x");
     assert_eq!(put(&newer, &id).unwrap_err().kind, Kind::Unsupported);
 }
+
+/// F30: over records that were removed for good the root's floor carries the
+/// fence, whatever the clock says.
+#[test]
+fn the_fence_floor_carries_over_removed_records() {
+    use symlease::campaign::work::Claimed;
+    let root = tempfile::tempdir().unwrap();
+    let clock = Arc::new(std::sync::Mutex::new(1.0));
+    let open = || common::campaign(root.path(), "a", &clock, Arc::new(Linux::new()));
+    let claim = |name: &[u8]| {
+        let default = symlease::campaign::ClaimOptions::default();
+        match open().claim(&sha256_hex(name), None, &default) {
+            Ok(Claimed::Lease(held)) => Ok(held.fence),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Err(error.kind),
+        }
+    };
+    assert_eq!(claim(b"one"), Ok(1_000_000_000));
+    let floor = root.path().join(".work_lease_table/fence.json");
+    std::fs::write(&floor, b"{\"floor\":5000000000,\"schema\":1}\n").unwrap();
+    assert_eq!(claim(b"two"), Ok(5_000_000_001));
+    std::fs::write(&floor, b"{\"floor\":18446744073709551614,\"schema\":1}\n").unwrap();
+    assert_eq!(claim(b"three"), Err(Kind::Limit), "2^64-1 is never issued");
+    for bad in [
+        "",
+        "{}",
+        "{\"floor\":-1,\"schema\":1}",
+        "{\"floor\":1,\"schema\":2}",
+    ] {
+        std::fs::write(&floor, bad).unwrap();
+        assert_eq!(claim(b"four"), Err(Kind::Corrupt), "{bad}");
+    }
+}

@@ -82,7 +82,8 @@ impl Campaign {
                 stamp(&mut next, &owner, index, &self.settings.owner, now);
                 Change::Put(next.to_bytes())
             };
-            Ok(shards.iter().map(change).collect())
+            let credited = novel.iter().map(|edges| bits_in(edges)).collect();
+            Ok((shards.iter().map(change).collect(), credited))
         })?;
         Ok(novel)
     }
@@ -106,7 +107,7 @@ impl Campaign {
         let mut answer = seen;
         self.engine.merge(&shards, &mut |reads| {
             answer = unknown(&decode_all(&shards, count, reads)?, edges, count);
-            Ok(vec![Change::Keep; reads.len()])
+            Ok((vec![Change::Keep; reads.len()], Vec::new()))
         })?;
         Ok(answer)
     }

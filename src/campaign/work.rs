@@ -218,6 +218,7 @@ pub(super) struct Prepared {
     token: String,
     pub(super) new_ttl: f64,
     takeover: bool,
+    fence_floor: u64,
     judge: model::Judge,
 }
 
@@ -248,12 +249,14 @@ impl Prepared {
         let worker = options.worker.unwrap_or(campaign.settings.worker);
         let token = campaign.token(&owner, worker)?;
         let judge = campaign.judge(table, now, ttl);
+        let fence_floor = campaign.engine.fence_floor(table)?;
         Ok(Prepared {
             owner,
             worker,
             token,
             new_ttl,
             takeover: options.takeover,
+            fence_floor,
             judge,
         })
     }
@@ -266,7 +269,7 @@ impl Prepared {
             new_ttl: self.new_ttl,
             takeover: self.takeover,
             payload,
-            fence_floor: 0,
+            fence_floor: self.fence_floor,
             judge: self.judge,
         }
     }

@@ -67,6 +67,10 @@ pub struct Counters {
 /// A decision over several keys: one change a key, in the order of the keys.
 pub type Decide<'a> = dyn FnMut(&[Read]) -> Result<Vec<Change>> + 'a;
 
+/// A decision over shards: their changes, and how many bits of each candidate
+/// were new, for the log.
+pub type DecideMerge<'a> = dyn FnMut(&[Read]) -> Result<(Vec<Change>, Vec<u64>)> + 'a;
+
 /// A decision over one key of a batch, given its position.
 pub type DecideOne<'a> = dyn FnMut(usize, &Read) -> Result<Change> + 'a;
 
@@ -87,7 +91,11 @@ pub trait Engine: Send + Sync {
     /// Locks coverage `shards` (rising, each once), settles what a dead writer
     /// left pending on them (C5), reads them, asks `decide`, and publishes the
     /// changes as one. Shards are put or kept, never removed.
-    fn merge(&self, shards: &[u32], decide: &mut Decide<'_>) -> Result<()>;
+    fn merge(&self, shards: &[u32], decide: &mut DecideMerge<'_>) -> Result<()>;
+
+    /// The root's fence floor: above every fence of records that were removed
+    /// for good (`fence.json`); 0 where none were.
+    fn fence_floor(&self, table: Table) -> Result<u64>;
 
     /// Shards of the coverage authority.
     fn coverage_shards(&self) -> Result<u32>;

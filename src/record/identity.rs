@@ -84,3 +84,17 @@ impl Identity {
         })
     }
 }
+
+/// The floor in a root's `fence.json`: every fence of a record that was removed
+/// for good is at most this.
+pub fn parse_floor(bytes: &[u8]) -> Result<u64, String> {
+    let members = parse(bytes)?.members().ok_or("not a JSON object")?;
+    let number = |key: &[u8]| {
+        let found = members.iter().find(|(name, _)| name == key);
+        found.and_then(|(_, text)| unsigned(text))
+    };
+    match (number(b"schema"), number(b"floor")) {
+        (Some(1), Some(floor)) => Ok(floor),
+        _ => Err("floor or schema is missing or wrong".to_string()),
+    }
+}

@@ -61,10 +61,11 @@ fn a_merge_leaves_no_transaction() {
     engine
         .merge(&[1, 2], &mut |reads| {
             assert!(reads.iter().all(|read| *read == Ok(None)));
-            Ok(vec![
+            let changes = vec![
                 Change::Put(shard(1, 1, "[1,3]")),
                 Change::Put(shard(2, 1, "[2,1],[6,1]")),
-            ])
+            ];
+            Ok((changes, vec![4]))
         })
         .unwrap();
     assert_eq!(entries(root.path(), 1), serde_json::json!([[1, 3]]));
@@ -84,7 +85,7 @@ fn a_pending_merge_is_settled_first() {
         let engine = authority(root.path());
         let first = Change::Put(shard(1, 1, "[1,1]"));
         engine
-            .merge(&[1], &mut |_| Ok(vec![first.clone()]))
+            .merge(&[1], &mut |_| Ok((vec![first.clone()], vec![1])))
             .unwrap();
         let pending = Transaction {
             shard_count: 4,
@@ -105,14 +106,14 @@ fn a_pending_merge_is_settled_first() {
             log.join(pending.file_name())
         };
         std::fs::write(&place, pending.to_bytes()).unwrap();
-        let keep = |_: &[_]| Ok(vec![Change::Keep]);
+        let keep = |_: &[_]| Ok((vec![Change::Keep], Vec::new()));
         engine.merge(&[3], &mut { keep }).unwrap();
         assert!(place.exists());
         let mut seen = Vec::new();
         engine
             .merge(&[2], &mut |reads| {
                 seen = reads[0].clone().unwrap().unwrap();
-                Ok(vec![Change::Keep])
+                Ok((vec![Change::Keep], Vec::new()))
             })
             .unwrap();
         assert!(!place.exists());
@@ -127,7 +128,7 @@ fn a_pending_merge_is_settled_first() {
 fn damaged_coverage_is_never_passed_by() {
     let root = tempfile::tempdir().unwrap();
     let engine = authority(root.path());
-    let keep = |_: &[_]| Ok(vec![Change::Keep]);
+    let keep = |_: &[_]| Ok((vec![Change::Keep], Vec::new()));
     engine.merge(&[0], &mut { keep }).unwrap();
     let top = root.path().join(".coverage_owner");
     let log = top.join("claim-transactions");

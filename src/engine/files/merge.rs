@@ -11,7 +11,7 @@ use super::paths;
 use super::publish::{self, Item};
 use super::root::{Named, Root};
 use super::Files;
-use crate::engine::{Change, Decide, Read};
+use crate::engine::{Change, DecideMerge, Read};
 use crate::error::{Error, Kind, Result};
 use crate::record::shard::Shard;
 use crate::record::transaction::{union, Transaction};
@@ -190,7 +190,7 @@ impl Files {
     }
 
     /// `Engine::merge`.
-    pub(super) fn merge_shards(&self, shards: &[u32], decide: &mut Decide<'_>) -> Result<()> {
+    pub(super) fn merge_shards(&self, shards: &[u32], decide: &mut DecideMerge<'_>) -> Result<()> {
         let authority = self.authority()?;
         if let Some(shard) = shards.iter().find(|s| **s >= authority.root.shards) {
             let text = format!("shard {shard}: beyond {}", authority.root.shards);
@@ -289,10 +289,10 @@ impl Files {
         authority: &Authority,
         state: &Directory<'_>,
         shards: &[u32],
-        decide: &mut Decide<'_>,
+        decide: &mut DecideMerge<'_>,
     ) -> Result<()> {
         let reads: Vec<Read> = shards.iter().map(|s| authority.shard(state, *s)).collect();
-        let changes = decide(&reads)?;
+        let (changes, novel) = decide(&reads)?;
         let bug = |text: &str| Err(Error::new(Kind::Internal, text));
         if changes.len() != shards.len() {
             return bug("a decision did not cover all of its shards");
@@ -318,7 +318,7 @@ impl Files {
                 bytes,
             });
         }
-        publish_shards(authority, state, &writes)
+        publish_shards(authority, state, &writes, &novel)
     }
 }
 
@@ -328,6 +328,7 @@ fn publish_shards(
     authority: &Authority,
     state: &Directory<'_>,
     writes: &[Write<'_>],
+    novel: &[u64],
 ) -> Result<()> {
     let items: Vec<Item<'_>> = writes
         .iter()
@@ -350,14 +351,14 @@ fn publish_shards(
         coordinator: authority.coordinator.clone(),
         created: authority.disk().sys.realtime(),
         records,
-        novel_by_candidate: Vec::new(),
+        novel_by_candidate: novel.to_vec(),
     };
     let bytes = transaction.to_bytes();
     if bytes.len() as u64 > FILE_MAX {
         let (first, rest) = writes.split_at(writes.len() / 2);
-        publish_shards(authority, state, first)?;
+        publish_shards(authority, state, first, novel)?;
         // The first half stands: not a clean failure any more.
-        return publish_shards(authority, state, rest).map_err(unknown);
+        return publish_shards(authority, state, rest, novel).map_err(unknown);
     }
     let place = log(authority, &transaction.file_name(), bytes)?;
     if let Err(error) = publish::all(authority.disk(), &items) {

@@ -21,7 +21,7 @@ pub use self::merge::Coverage;
 use self::publish::Item;
 pub use self::root::Named;
 use self::root::Root;
-use super::{Change, Counters, Decide, DecideOne, Engine, Read, Side, Table};
+use super::{Change, Counters, Decide, DecideMerge, DecideOne, Engine, Read, Side, Table};
 use crate::error::{Error, Kind, Result};
 use crate::record::shard::Shard;
 use crate::sys::Sys;
@@ -192,8 +192,12 @@ impl Engine for Files {
         self.renew(table, keys, decide)
     }
 
-    fn merge(&self, shards: &[u32], decide: &mut Decide<'_>) -> Result<()> {
+    fn merge(&self, shards: &[u32], decide: &mut DecideMerge<'_>) -> Result<()> {
         self.count(self.merge_shards(shards, decide))
+    }
+
+    fn fence_floor(&self, table: Table) -> Result<u64> {
+        self.root(table)?.fence_floor()
     }
 
     fn coverage_shards(&self) -> Result<u32> {

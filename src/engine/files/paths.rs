@@ -11,6 +11,9 @@ const PATH_MAX: usize = 4095;
 /// A root's identity.
 pub const IDENTITY: &CStr = c"symlease.json";
 
+/// A root's fence floor.
+pub const FENCE: &CStr = c"fence.json";
+
 /// Any other file's private name before it gets its own.
 pub fn temporary_of(name: &str, process: u32, random: &[u8]) -> String {
     format!("{name}.{process}.{}.tmp", hex(random))

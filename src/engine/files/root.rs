@@ -13,7 +13,7 @@ use super::publish;
 use crate::engine::Read;
 use crate::error::{Error, Kind, Result};
 use crate::record::id::{hex, shard_of};
-use crate::record::identity::{Identity, SCHEMA};
+use crate::record::identity::{parse_floor, Identity, SCHEMA};
 use crate::sys::Sys;
 
 /// Called with an open folder, its shard number and a name in it.
@@ -42,6 +42,8 @@ pub struct Root {
     read_only: bool,
     /// The identity on disk, once it was seen.
     seen: OnceLock<Identity>,
+    /// The fence floor, once it was read: it is raised only while no handle is open.
+    floor: OnceLock<u64>,
 }
 
 impl Root {
@@ -67,6 +69,7 @@ impl Root {
             disk,
             read_only,
             seen: OnceLock::new(),
+            floor: OnceLock::new(),
         };
         if let Some(there) = root.read()? {
             root.agree(&there, named)?;
@@ -113,6 +116,23 @@ impl Root {
         changeable(&there)?;
         let _ = self.seen.set(there);
         Ok(())
+    }
+
+    /// The floor of `fence.json`; 0 where there is none.
+    pub fn fence_floor(&self) -> Result<u64> {
+        if let Some(floor) = self.floor.get() {
+            return Ok(*floor);
+        }
+        let path = paths::c_path(self.path.clone())?;
+        let bytes = match self.disk.directory(&path)? {
+            Some(directory) => self.disk.read(&directory, paths::FENCE)?,
+            None => None,
+        };
+        let floor = bytes.as_deref().map_or(Ok(0), parse_floor).map_err(|why| {
+            let path = path.to_string_lossy().into_owned();
+            Error::new(Kind::Corrupt, format!("{path}/fence.json: {why}"))
+        })?;
+        Ok(*self.floor.get_or_init(|| floor))
     }
 
     /// The folder of an id.
