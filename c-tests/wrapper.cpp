@@ -1,5 +1,7 @@
 // symlease.hpp: owners, values, answers, and what callbacks throw.
 // Argument: an empty directory.
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -162,6 +164,87 @@ void owners(const char *root) {
   CHECK(expired == 2);
 }
 
+void coverage(const std::string &root) {
+  s::options settings;
+  settings.map_identity = "build";
+  settings.coverage_shards = 8;
+  const std::string place = root + "/coverage";
+  const s::campaign a = s::campaign::open(place, settings).value();
+  CHECK(a.map_info().is(s::status::absent));
+  const std::vector<std::uint8_t> counts{0, 5, 0, 1};
+  CHECK(s::classify(counts).value() == (std::vector<std::uint8_t>{0, 8, 0, 1}));
+  CHECK(a.merge_counts(counts).value() == 2 && a.merge(counts).value() == 2);
+  CHECK(a.merge(std::vector<std::uint8_t>(5)).is(s::status::mismatch));
+  CHECK(a.merge_sparse({{0, 1}, {0, 2}}).value() == 2 && a.known({{0, 3}, {2, 1}}).value() == 1);
+  const std::vector<std::uint8_t> one{0, 0, 1, 0}, two{0, 0, 3, 0};
+  CHECK(a.merge_many({one, two}).value() == (std::vector<std::uint64_t>{1, 1}));
+  std::uint64_t seen = 0;
+  const auto add = [&](std::size_t candidate, s::edge_range edges) {
+    CHECK(candidate == 1 && edges.size() == 1);
+    for (const s::edge &each : edges) seen += each.bits;
+  };
+  CHECK(a.merge_sparse_many({{{2, 3}}, {{2, 7}}}, add).value()[1] == 1 && seen == 4);
+  CHECK(a.merge_sparse_many({{{2, 8}}, {}}).value() == (std::vector<std::uint64_t>{1, 0}));
+  bool caught = false;
+  try {
+    CHECK(a.pull_sparse([](std::size_t, s::edge_range) { throw std::runtime_error("pull"); }).ok());
+  } catch (const std::runtime_error &error) {
+    caught = std::string(error.what()) == "pull";
+  }
+  CHECK(caught);
+  const s::totals totals = a.totals().value();
+  std::vector<std::uint8_t> map(4);
+  CHECK(a.pull(map).value() == totals.bits && totals.edges == 4);
+  CHECK(map == (std::vector<std::uint8_t>{3, 13, 15, 1}));
+  CHECK(a.pull_sparse([](std::size_t, s::edge_range) {}).value() == 0);
+  CHECK(a.map_info().value().bytes == 4 && a.map_info().value().identity == "build");
+  a.coverage_heartbeat().value();
+  CHECK(a.coverage_owner(3).value().index == 0 && a.coverage_owner(8).is(s::status::invalid));
+  CHECK(setenv("SYMCC_COVERAGE_OWNER_DIR", (place + "/.coverage_owner").c_str(), 1) == 0);
+  const s::campaign env = s::campaign::open_env().value();
+  CHECK(env.totals().value().bits == totals.bits);
+  CHECK(env.claim(s::work_id("x").value()).is(s::status::invalid)); /* no such directory named */
+}
+
+void put(const std::string &path, const char *text) {
+  FILE *file = fopen(path.c_str(), "w");
+  CHECK(file != nullptr && fputs(text, file) >= 0 && fclose(file) == 0);
+}
+
+void commits(const std::string &root) {
+  const std::string place = root + "/commits", corpus = place + "/corpus";
+  const s::campaign a = open_as(place.c_str(), "a");
+  const s::lease mine = a.claim(s::work_id("commit").value()).value();
+  std::vector<s::offer> found;
+  for (const char *each : {"one", "two", "three"}) {
+    const std::string path = place + "/" + each;
+    put(path, each);
+    found.emplace_back(path);
+  }
+  found[0].edges({{1, 1}}).name("first");
+  found[1].map({0, 1});
+  found[2].edges({{1, 1}}).corpus(place + "/crashes").keep();
+  CHECK(a.commit(mine, std::string("x\0y", 3), found).is(s::status::invalid));
+  found.emplace_back(place + "/four").name(std::string("x\0y", 3));
+  CHECK(a.commit(mine, corpus, found).words().find("results[].name") == 0);
+  found.pop_back();
+  const std::vector<s::committed> done = a.commit(mine, corpus, found).value();
+  CHECK(done.size() == 3 && done[0].fate == s::fate::published && done[0].novel_bits == 1);
+  CHECK(done[1].fate == s::fate::not_novel && done[1].code == s::status::ok);
+  CHECK(done[2].fate == s::fate::published && done[2].digest.size() == 64);
+  CHECK(a.commit(mine, corpus, {}).is(s::status::done));
+  CHECK(a.replay_commits(corpus).ok() && a.replay_commits(corpus).completed() == 0);
+
+  const s::lease own = a.claim(s::work_id("own").value()).value();
+  const auto yes = [](const s::record &record) { return record.manifest() == "{\"m\":1}"; };
+  const auto no = [](const s::record &) { return false; };
+  CHECK(a.replay(own.id(), own.token(), yes).is(s::status::conflict));
+  a.begin_commit(own, "{\"m\":1}").value();
+  CHECK(a.replay(own.id(), own.token(), no).is(s::status::callback));
+  CHECK(a.replay(own.id(), own.token(), yes).ok());
+  CHECK(a.replay(own.id(), own.token(), yes).is(s::status::already));
+}
+
 }  // namespace
 
 int main(int count, char **arguments) {
@@ -170,5 +253,7 @@ int main(int count, char **arguments) {
   groups(arguments[1]);
   throwing(arguments[1]);
   owners(arguments[1]);
+  coverage(arguments[1]);
+  commits(arguments[1]);
   return 0;
 }

@@ -403,10 +403,148 @@ class setting {
   [[nodiscard]] std::optional<std::string_view> view() const noexcept {
     return there_ ? std::optional<std::string_view>(text_) : std::nullopt;
   }
+  [[nodiscard]] const char *c_str() const noexcept { return there_ ? text_.c_str() : nullptr; }
 
  private:
   std::string text_;
   bool there_ = false;
+};
+
+/// One set byte of a coverage map: its index and its bucket bits.
+using edge = symlease_edge;
+
+/// A whole map, lent for one call.
+class map_view {
+ public:
+  map_view(const std::uint8_t *bytes, std::size_t length) noexcept : raw_{bytes, length} {}
+  map_view(const std::vector<std::uint8_t> &bytes) noexcept : raw_{bytes.data(), bytes.size()} {}
+  [[nodiscard]] const symlease_map &raw() const noexcept { return raw_; }
+
+ private:
+  symlease_map raw_;
+};
+
+/// The new bits of one candidate or shard, during a visit only.
+class edge_range {
+ public:
+  edge_range(const edge *edges, std::size_t count) noexcept : edges_(edges), count_(count) {}
+  [[nodiscard]] const edge *begin() const noexcept { return edges_; }
+  [[nodiscard]] const edge *end() const noexcept { return edges_ + count_; }
+  [[nodiscard]] std::size_t size() const noexcept { return count_; }
+
+ private:
+  const edge *edges_;
+  std::size_t count_;
+};
+
+/// Raw hit counts as AFL bucket bits.
+[[nodiscard]] inline result<std::vector<std::uint8_t>> classify(map_view counts) {
+  std::vector<std::uint8_t> bits(counts.raw().len);
+  const symlease_status code =
+      symlease_coverage_classify(counts.raw().bytes, bits.data(), bits.size());
+  return {code, std::move(bits)};
+}
+
+struct map_info {
+  std::uint64_t bytes = 0;
+  std::string identity;
+};
+struct totals {
+  std::uint64_t edges = 0, bits = 0;
+};
+struct shard_owner {
+  std::uint32_t index = 0;
+  std::string owner;
+};
+
+/// What became of a result.
+enum class fate : std::int32_t {
+  unset = SYMLEASE_RESULT_UNSET,
+  published = SYMLEASE_RESULT_PUBLISHED,
+  published_by_digest = SYMLEASE_RESULT_PUBLISHED_BY_DIGEST,
+  already_there = SYMLEASE_RESULT_ALREADY_THERE,
+  lost = SYMLEASE_RESULT_LOST,
+  not_novel = SYMLEASE_RESULT_NOT_NOVEL,
+};
+
+/// One result for a commit; it owns all it names.
+///
+///     std::vector<symlease::offer> found;
+///     found.emplace_back("staging/1").edges(covered);
+///     found.emplace_back("staging/2").corpus("crashes").keep();
+class offer {
+ public:
+  /// `staged`: the path of its file.
+  explicit offer(std::string staged) : staged_(std::move(staged)) {}
+  /// Its name in the corpus; without it, its SHA-256.
+  offer &name(std::string text) { return name_ = setting(std::move(text)), *this; }
+  /// Its corpus; without it, the commit's.
+  offer &corpus(std::string path) { return corpus_ = setting(std::move(path)), *this; }
+  /// Its coverage; without one it is unknown, and the result always published.
+  offer &map(std::vector<std::uint8_t> bits) {
+    return map_ = std::move(bits), kind_ = SYMLEASE_MAP_DENSE, *this;
+  }
+  offer &edges(std::vector<edge> set) {
+    return edges_ = std::move(set), kind_ = SYMLEASE_MAP_SPARSE, *this;
+  }
+  /// Published even where nothing is new.
+  offer &keep(bool kept = true) { return keep_ = kept, *this; }
+
+  [[nodiscard]] const std::string &staged() const noexcept { return staged_; }
+  [[nodiscard]] bool has_map() const noexcept { return kind_ != SYMLEASE_MAP_NONE; }
+  /// The argument that the C side would cut at a NUL; none: "".
+  [[nodiscard]] std::string_view bad() const noexcept {
+    const auto holds = [](const char *which, std::optional<std::string_view> text) {
+      const bool nul = text && text->find('\0') != std::string_view::npos;
+      return std::string_view(nul ? which : "");
+    };
+    for (const std::string_view which : {holds("results[].staged", staged_),
+                                         holds("results[].name", name_.view()),
+                                         holds("results[].corpus", corpus_.view())})
+      if (!which.empty()) return which;
+    return "";
+  }
+  /// As C wants it; points into this offer.
+  [[nodiscard]] symlease_result raw() const noexcept {
+    symlease_result made{};
+    made.staged = staged_.c_str();
+    made.name = name_.c_str();
+    made.corpus = corpus_.c_str();
+    made.map = {map_.data(), map_.size()};
+    made.edges = edges_.data();
+    made.edge_count = edges_.size();
+    made.map_kind = kind_;
+    made.flags = keep_ ? SYMLEASE_RESULT_KEEP : 0;
+    return made;
+  }
+
+ private:
+  std::string staged_;
+  setting name_, corpus_;
+  std::vector<std::uint8_t> map_;
+  std::vector<edge> edges_;
+  std::uint32_t kind_ = SYMLEASE_MAP_NONE;
+  bool keep_ = false;
+};
+
+/// What a commit did with one offer.
+struct committed {
+  symlease::fate fate = symlease::fate::unset;
+  std::uint64_t novel_bits = 0;
+  std::string digest;
+  status code = status::ok;  ///< an error: its map was damaged, it was published all the same
+};
+
+/// What replay_commits did; the count holds beside an error, too.
+class [[nodiscard]] replay_result : public result<void> {
+ public:
+  replay_result(symlease_status code, std::uint64_t completed)
+      : result<void>(code), completed_(completed) {}
+  using result<void>::result;
+  [[nodiscard]] std::uint64_t completed() const noexcept { return completed_; }
+
+ private:
+  std::uint64_t completed_ = 0;
 };
 
 /// The settings of a handle; untouched ones are the defaults.
@@ -497,48 +635,19 @@ class campaign {
 
   /// `root` is bytes; none where the options name the roots.
   [[nodiscard]] static result<campaign> open(optional_text root, options settings = {}) {
-    const detail::text path("root", root), owner("owner", settings.owner.view()),
-        map("map_identity", settings.map_identity.view()),
-        work("work_root", settings.work_root.view()),
-        target("target_root", settings.target_root.view()),
-        coverage("coverage_root", settings.coverage_root.view());
-    for (const detail::text *each : {&path, &owner, &map, &work, &target, &coverage})
-      if (each->bad()) return {status::invalid, each->why()};
-    campaign made;
-    symlease_options raw;
-    symlease_options_init(&raw, sizeof raw);
-    raw.owner = owner.get();
-    raw.map_identity = map.get();
-    raw.work_root = work.get();
-    raw.target_root = target.get();
-    raw.coverage_root = coverage.get();
-    raw.map_size = settings.map_size;
-    raw.work_ttl = settings.work_ttl.count();
-    raw.target_ttl = settings.target_ttl.count();
-    raw.lock_timeout = settings.lock_timeout.count();
-    raw.clock_skew = settings.clock_skew.count();
-    raw.coverage_ttl = settings.coverage_ttl.count();
-    if (settings.clock) {
-      made.clock_ = std::make_unique<std::function<double()>>(std::move(settings.clock));
-      raw.clock = detail::symlease_hpp_clock;
-      raw.clock_user = made.clock_.get();
-    }
-    raw.worker = settings.worker;
-    raw.lease_shards = settings.lease_shards;
-    raw.coverage_shards = settings.coverage_shards;
-    raw.coordinator_index = settings.coordinator_index;
-    raw.coordinator_count = settings.coordinator_count;
-    raw.file_mode = settings.file_mode;
-    if (settings.existing) raw.flags |= SYMLEASE_OPEN_EXISTING;
-    if (settings.read_only) raw.flags |= SYMLEASE_OPEN_READ_ONLY;
-    raw.engine = static_cast<std::int32_t>(settings.engine);
-    raw.durability = static_cast<std::int32_t>(settings.durability);
-    raw.expiry = static_cast<std::int32_t>(settings.expiry);
-    raw.session = static_cast<std::int32_t>(settings.session);
-    symlease_campaign *handle = nullptr;
-    const symlease_status code = symlease_open(path.get(), &raw, &handle);
-    made.handle_.reset(handle);
-    return {detail::back(code), std::move(made)};
+    const detail::text path("root", root);
+    if (path.bad()) return {status::invalid, path.why()};
+    return open_with(std::move(settings),
+                     [&](const symlease_options &raw, symlease_campaign **handle) {
+                       return symlease_open(path.get(), &raw, handle);
+                     });
+  }
+  /// The campaign whose three directories the environment names.
+  [[nodiscard]] static result<campaign> open_env(options settings = {}) {
+    return open_with(std::move(settings),
+                     [](const symlease_options &raw, symlease_campaign **handle) {
+                       return symlease_open_env(&raw, handle);
+                     });
   }
 
   [[nodiscard]] symlease_campaign *get() const noexcept { return handle_.get(); }
@@ -648,6 +757,152 @@ class campaign {
     return {detail::back(code), std::move(made)};
   }
 
+  // Coverage. Counts are of bits that were new to everybody.
+
+  [[nodiscard]] result<std::uint64_t> merge(map_view bits) const {
+    return number([&](std::uint64_t *novel) {
+      return symlease_coverage_merge(get(), bits.raw().bytes, bits.raw().len, novel);
+    });
+  }
+  /// Raw hit counts: classified, then merged.
+  [[nodiscard]] result<std::uint64_t> merge_counts(map_view counts) const {
+    return number([&](std::uint64_t *novel) {
+      return symlease_coverage_merge_counts(get(), counts.raw().bytes, counts.raw().len, novel);
+    });
+  }
+  [[nodiscard]] result<std::uint64_t> merge_sparse(const std::vector<edge> &edges) const {
+    return number([&](std::uint64_t *novel) {
+      return symlease_coverage_merge_sparse(get(), edges.data(), edges.size(), novel);
+    });
+  }
+  /// In order, as if one by one; answers each map's new bits.
+  [[nodiscard]] result<std::vector<std::uint64_t>> merge_many(
+      const std::vector<map_view> &maps) const {
+    std::vector<symlease_map> raw;
+    raw.reserve(maps.size());
+    for (const map_view &each : maps) raw.push_back(each.raw());
+    std::vector<std::uint64_t> novel_bits(maps.size());
+    const symlease_status code =
+        symlease_coverage_merge_many(get(), raw.data(), raw.size(), novel_bits.data());
+    return {detail::back(code), std::move(novel_bits)};
+  }
+  [[nodiscard]] result<std::vector<std::uint64_t>> merge_sparse_many(
+      const std::vector<std::vector<edge>> &lists) const {
+    const std::vector<symlease_sparse> raw = lent(lists);
+    std::vector<std::uint64_t> novel_bits(lists.size());
+    const symlease_status code = symlease_coverage_merge_sparse_many(
+        get(), raw.data(), raw.size(), novel_bits.data(), nullptr, nullptr);
+    return {detail::back(code), std::move(novel_bits)};
+  }
+  /// `visitor` takes (std::size_t candidate, edge_range) and returns void or visit.
+  template <class F>
+  [[nodiscard]] result<std::vector<std::uint64_t>> merge_sparse_many(
+      const std::vector<std::vector<edge>> &lists, F &&visitor) const {
+    const std::vector<symlease_sparse> raw = lent(lists);
+    std::vector<std::uint64_t> novel_bits(lists.size());
+    detail::caught<std::remove_reference_t<F>> run{visitor};
+    const symlease_status code = symlease_coverage_merge_sparse_many(
+        get(), raw.data(), raw.size(), novel_bits.data(),
+        &campaign::novel<std::remove_reference_t<F>>, &run);
+    return {run.finish(code), std::move(novel_bits)};
+  }
+  /// How many of these bits the authority does not have; marks nothing.
+  [[nodiscard]] result<std::uint64_t> known(const std::vector<edge> &edges) const {
+    return number([&](std::uint64_t *unknown) {
+      return symlease_coverage_known(get(), edges.data(), edges.size(), unknown);
+    });
+  }
+  /// ORs in what pulls of this handle have not given yet; answers how many bits.
+  [[nodiscard]] result<std::uint64_t> pull(std::vector<std::uint8_t> &map) const {
+    return number([&](std::uint64_t *bits) {
+      return symlease_coverage_pull(get(), map.data(), map.size(), bits);
+    });
+  }
+  /// The same by shards: `visitor` as that of merge_sparse_many.
+  template <class F>
+  [[nodiscard]] result<std::uint64_t> pull_sparse(F &&visitor) const {
+    detail::caught<std::remove_reference_t<F>> run{visitor};
+    std::uint64_t bits = 0;
+    const symlease_status code = symlease_coverage_pull_sparse(
+        get(), &campaign::novel<std::remove_reference_t<F>>, &run, &bits);
+    return {run.finish(code), std::move(bits)};
+  }
+  /// Absent while nobody fixed them.
+  [[nodiscard]] result<symlease::map_info> map_info() const {
+    symlease::map_info made;
+    char *identity = nullptr;
+    const symlease_status code = symlease_coverage_map_info(get(), &made.bytes, &identity);
+    const std::unique_ptr<char, detail::string_free> owned(identity);
+    if (identity) made.identity = identity;
+    return {detail::back(code), std::move(made)};
+  }
+  [[nodiscard]] result<symlease::totals> totals() const {
+    symlease::totals made;
+    const symlease_status code = symlease_coverage_totals(get(), &made.edges, &made.bits);
+    return {detail::back(code), std::move(made)};
+  }
+  /// This coordinator's heartbeat: who is shown as a shard's owner.
+  [[nodiscard]] result<void> coverage_heartbeat() const {
+    return call(symlease_coverage_heartbeat(get()));
+  }
+  [[nodiscard]] result<shard_owner> coverage_owner(std::uint32_t shard) const {
+    shard_owner made;
+    char owner[SYMLEASE_OWNER_SIZE] = "";
+    const symlease_status code = symlease_coverage_owner(get(), shard, &made.index, owner);
+    made.owner = detail::field(owner);
+    return {detail::back(code), std::move(made)};
+  }
+
+  // Whole results.
+
+  /// Answers what became of each offer, in order.
+  [[nodiscard]] result<std::vector<committed>> commit(const lease &held, std::string_view corpus,
+                                                      const std::vector<offer> &offers) const {
+    const detail::text into("corpus", corpus);
+    if (into.bad()) return {status::invalid, into.why()};
+    std::vector<symlease_result> raw;
+    raw.reserve(offers.size());
+    for (const offer &each : offers) {
+      if (!each.bad().empty())
+        return {status::invalid, std::string(each.bad()) + ": holds a NUL"};
+      raw.push_back(each.raw());
+    }
+    const symlease_status code =
+        symlease_commit(get(), &held.raw(), into.get(), raw.data(), raw.size());
+    std::vector<committed> made;
+    made.reserve(raw.size());
+    for (const symlease_result &each : raw)
+      made.push_back({static_cast<fate>(each.outcome), each.novel_bits,
+                      std::string(detail::field(each.digest)), static_cast<status>(each.status)});
+    return {detail::back(code), std::move(made)};
+  }
+  /// Finishes commits that dead coordinators left, at most `limit` (0: all).
+  [[nodiscard]] replay_result replay_commits(std::string_view corpus,
+                                             std::size_t limit = 0) const {
+    const detail::text into("corpus", corpus);
+    if (into.bad()) return {status::invalid, into.why()};
+    std::uint64_t completed = 0;
+    const symlease_status code = symlease_replay_commits(get(), into.get(), limit, &completed);
+    return {detail::back(code), completed};
+  }
+  /// Finishes a commit with a manifest of the caller's own. `publish` takes
+  /// `const record &` and returns whether all of it is published; it runs under
+  /// the record's lock and must not call symlease.
+  template <class F>
+  [[nodiscard]] result<void> replay(std::string_view id, std::string_view token,
+                                    F &&publish) const {
+    const detail::text key("id", id), current("token", token);
+    for (const detail::text *each : {&key, &current})
+      if (each->bad()) return {status::invalid, each->why()};
+    auto judged = [&](const record &shown) {
+      static_assert(std::is_same_v<decltype(publish(shown)), bool>, "publish returns bool");
+      return publish(shown) ? visit::go_on : visit::stop;
+    };
+    detail::caught<decltype(judged)> run{judged};
+    return result<void>(run.finish(symlease_replay(
+        get(), key.get(), current.get(), &campaign::shown<decltype(judged)>, &run)));
+  }
+
   // Looking. A visitor takes `const record &` and returns void or visit; it may
   // call symlease and may throw.
 
@@ -699,6 +954,66 @@ class campaign {
   }
 
  private:
+  template <class F>
+  [[nodiscard]] static result<campaign> open_with(options settings, F call_open) {
+    const detail::text owner("owner", settings.owner.view()),
+        map("map_identity", settings.map_identity.view()),
+        work("work_root", settings.work_root.view()),
+        target("target_root", settings.target_root.view()),
+        coverage("coverage_root", settings.coverage_root.view());
+    for (const detail::text *each : {&owner, &map, &work, &target, &coverage})
+      if (each->bad()) return {status::invalid, each->why()};
+    symlease_options raw;
+    symlease_options_init(&raw, sizeof raw);
+    numbers(settings, raw);
+    raw.owner = owner.get();
+    raw.map_identity = map.get();
+    raw.work_root = work.get();
+    raw.target_root = target.get();
+    raw.coverage_root = coverage.get();
+    campaign made;
+    if (settings.clock) {
+      made.clock_ = std::make_unique<std::function<double()>>(std::move(settings.clock));
+      raw.clock = detail::symlease_hpp_clock;
+      raw.clock_user = made.clock_.get();
+    }
+    symlease_campaign *handle = nullptr;
+    const symlease_status code = call_open(raw, &handle);
+    made.handle_.reset(handle);
+    return {detail::back(code), std::move(made)};
+  }
+  static void numbers(const options &settings, symlease_options &raw) noexcept {
+    raw.map_size = settings.map_size;
+    raw.work_ttl = settings.work_ttl.count();
+    raw.target_ttl = settings.target_ttl.count();
+    raw.lock_timeout = settings.lock_timeout.count();
+    raw.clock_skew = settings.clock_skew.count();
+    raw.coverage_ttl = settings.coverage_ttl.count();
+    raw.worker = settings.worker;
+    raw.lease_shards = settings.lease_shards;
+    raw.coverage_shards = settings.coverage_shards;
+    raw.coordinator_index = settings.coordinator_index;
+    raw.coordinator_count = settings.coordinator_count;
+    raw.file_mode = settings.file_mode;
+    if (settings.existing) raw.flags |= SYMLEASE_OPEN_EXISTING;
+    if (settings.read_only) raw.flags |= SYMLEASE_OPEN_READ_ONLY;
+    raw.engine = static_cast<std::int32_t>(settings.engine);
+    raw.durability = static_cast<std::int32_t>(settings.durability);
+    raw.expiry = static_cast<std::int32_t>(settings.expiry);
+    raw.session = static_cast<std::int32_t>(settings.session);
+  }
+  template <class F>
+  [[nodiscard]] static int novel(void *user, std::size_t candidate, const symlease_edge *edges,
+                                 std::size_t n) noexcept {
+    return static_cast<detail::caught<F> *>(user)->run(candidate, edge_range(edges, n));
+  }
+  [[nodiscard]] static std::vector<symlease_sparse> lent(
+      const std::vector<std::vector<edge>> &lists) {
+    std::vector<symlease_sparse> made;
+    made.reserve(lists.size());
+    for (const std::vector<edge> &each : lists) made.push_back({each.data(), each.size()});
+    return made;
+  }
   [[nodiscard]] static result<void> call(symlease_status code) {
     return result<void>(detail::back(code));
   }
@@ -713,6 +1028,12 @@ class campaign {
     made.worker = how.worker;
     made.flags = how.takeover ? SYMLEASE_CLAIM_TAKEOVER : 0;
     return made;
+  }
+  template <class F>
+  [[nodiscard]] static result<std::uint64_t> number(F ask) {
+    std::uint64_t made = 0;
+    const symlease_status code = ask(&made);
+    return {detail::back(code), std::move(made)};
   }
   template <class F>
   [[nodiscard]] static int shown(void *user, const symlease_view *view) noexcept {

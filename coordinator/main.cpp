@@ -1,0 +1,241 @@
+// symlease-coordinator: many of them share one campaign; see docs/coordinator.md.
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "files.hpp"
+#include "holdings.hpp"
+#include "pause.hpp"
+#include "report.hpp"
+#include "settings.hpp"
+#include "staging.hpp"
+#include "target.hpp"
+#include "work_list.hpp"
+#include "worker.hpp"
+
+namespace coordinator {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+std::atomic<bool> stop{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+constexpr auto last_call = std::chrono::milliseconds(4000);
+constexpr seconds listing_pause{0.25};
+constexpr double lock_timeout = 2;  // well below last_call
+
+extern "C" void on_signal(int) { stop.store(true); }
+
+void catch_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  for (const int each : {SIGINT, SIGTERM, SIGHUP}) sigaction(each, &action, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  const rlimit none{0, 0};  // crashes are the daily bread: no core files
+  setrlimit(RLIMIT_CORE, &none);
+}
+
+/// The map's size, as an empty input shows it.
+std::uint64_t map_size_of(const settings &chosen, const staging &stage) {
+  const std::string input = stage.path() + "/empty";
+  write_file(input, "");
+  coverage_runner runner(chosen.target, chosen.target_timeout, stage.path() + "/counts");
+  const measurement seen = runner.measure(input, stop);
+  unlink(input.c_str());
+  return seen.map_size;
+}
+
+symlease::campaign open_campaign(const settings &chosen, const std::string &identity,
+                                 std::uint64_t map_size) {
+  symlease::options options;
+  options.owner = chosen.owner;
+  options.map_identity = identity;
+  options.map_size = map_size;
+  options.work_ttl = chosen.ttl;
+  options.target_ttl = chosen.ttl;
+  options.coverage_ttl = std::max(chosen.ttl, seconds(3));
+  options.lock_timeout = seconds(lock_timeout);
+  options.durability = chosen.durability;
+  options.clock = pausing_clock;
+  return symlease::campaign::open(chosen.campaign, options).value();
+}
+
+/// Job slots and the thread that looks after the campaign.
+class coordinator {
+ public:
+  coordinator(const settings &chosen, report &says, const symlease::campaign &campaign,
+              const staging &stage, const std::string &identity, std::uint64_t map_size)
+      : chosen_(chosen),
+        says_(says),
+        campaign_(campaign),
+        stage_(stage),
+        held_(campaign, says, chosen.heartbeat_interval()),
+        work_(chosen, says, identity),
+        shared_{chosen, campaign, says, held_, work_, stage, map_size, stop} {}
+
+  void run() {
+    stage_.clean(campaign_, says_);
+    replay();
+    for (unsigned slot = 0; slot < chosen_.jobs; slot++) {
+      running_++;
+      workers_.emplace_back([this, slot] { work(slot); });
+    }
+    look_after();
+    stop.store(true);
+  }
+  /// Whether all slots ended in time.
+  bool join() {
+    std::unique_lock<std::mutex> lock(guard_);
+    if (!ended_.wait_for(lock, last_call, [this] { return running_ == 0; })) return false;
+    lock.unlock();
+    for (std::thread &each : workers_) each.join();
+    return true;
+  }
+
+ private:
+  void work(unsigned slot) {
+    try {
+      worker(shared_, slot).work_on();
+    } catch (const std::exception &error) {
+      says_.trouble("job slot " + std::to_string(slot) + " ended: " + error.what());
+    }
+    const std::lock_guard<std::mutex> lock(guard_);
+    running_--;
+    ended_.notify_all();
+  }
+  void replay() {
+    const auto done = campaign_.replay_commits(chosen_.corpus);
+    says_.add(count::replayed, done.completed());
+    if (!done) says_.trouble("replay of commits: " + done.words());
+  }
+  [[nodiscard]] std::size_t refresh() {
+    try {
+      return work_.refresh();
+    } catch (const std::exception &error) {
+      says_.trouble(std::string("listing: ") + error.what());
+      return 0;
+    }
+  }
+  /// Whether anybody works on anything that may bring more work, or will be replayed.
+  [[nodiscard]] bool others_hold() {
+    bool held = false;
+    const auto scanned = campaign_.scan(
+        symlease::table::work, symlease::state::leased | symlease::state::committing,
+        [&](const symlease::record &record) {
+          const symlease::life life = record.life();
+          const bool over = life == symlease::life::expired || life == symlease::life::abandoned ||
+                            life == symlease::life::dead;
+          // An expired one is in the list here, or is another target's.
+          if (record.state() == symlease::state::leased && over) return symlease::visit::go_on;
+          held = true;
+          return symlease::visit::stop;
+        });
+    if (!scanned) says_.trouble("scan: " + scanned.words());
+    return held;
+  }
+  void look_after() {
+    const clock::time_point begun = clock::now();
+    clock::time_point next_listing = begun, next_replay = begun;
+    unsigned replays = 0;
+    while (!stop.load()) {
+      const clock::time_point now = clock::now();
+      if (chosen_.time.count() > 0 && now - begun >= chosen_.time) return;
+      if (now >= next_listing) {
+        const std::size_t added = refresh();
+        if (chosen_.once && added == 0 && work_.finished() && !others_hold() && refresh() == 0 &&
+            work_.finished())
+          return;
+        // A large corpus is listed less often: at most a tenth of the time goes there.
+        const seconds took = clock::now() - now;
+        next_listing = clock::now() + duration(std::max(listing_pause, 10 * took));
+      }
+      if (now >= next_replay) {
+        replay();
+        if (replays++ % 8 == 7) stage_.clean(campaign_, says_);
+        next_replay = clock::now() + duration(chosen_.heartbeat_interval());
+      }
+      says_.show_live(campaign_, work_.corpus_files());
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  }
+  [[nodiscard]] static clock::duration duration(seconds time) {
+    return std::chrono::duration_cast<clock::duration>(time);
+  }
+
+  const settings &chosen_;
+  report &says_;
+  const symlease::campaign &campaign_;
+  const staging &stage_;
+  holdings held_;
+  work_list work_;
+  shared_state shared_;
+  std::mutex guard_;
+  std::condition_variable ended_;
+  unsigned running_ = 0;
+  std::vector<std::thread> workers_;
+};
+
+void finish(const settings &chosen, report &says, const symlease::campaign &campaign) {
+  const std::string summary = says.summary(campaign, chosen.owner);
+  says.say(summary.substr(0, summary.size() - 1));
+  try {
+    if (!chosen.summary.empty()) write_whole(chosen.summary, summary);
+  } catch (const std::exception &error) {
+    says.trouble(std::string("summary: ") + error.what());
+  }
+}
+
+int coordinate(const settings &chosen) {
+  report says;
+  catch_signals();
+  make_directories(chosen.campaign);
+  make_directories(chosen.corpus);
+  const staging stage(chosen.campaign, chosen.owner);
+  const std::string identity = build_identity(program_file(chosen.target[0]));
+  const std::uint64_t map_size = map_size_of(chosen, stage);
+  if (stop.load()) return 0;
+  const symlease::campaign campaign = open_campaign(chosen, identity, map_size);
+  says.say("owner " + chosen.owner + ", campaign " + chosen.campaign + ", map of " +
+           std::to_string(map_size) + " bytes of " + identity);
+  const auto all = std::make_unique<coordinator>(chosen, says, campaign, stage, identity, map_size);
+  all->run();
+  if (!all->join()) {
+    says.trouble("a job does not end; its leases end by their TTL");
+    finish(chosen, says, campaign);
+    std::fflush(stderr);
+    _exit(3);
+  }
+  finish(chosen, says, campaign);
+  return 0;
+}
+
+}  // namespace
+}  // namespace coordinator
+
+int main(int count, char **arguments) {
+  const std::string program = "symlease-coordinator: ";
+  coordinator::settings chosen;
+  try {
+    chosen = coordinator::parse_settings({arguments + 1, arguments + count});
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "%s%s\n", program.c_str(), error.what());
+    return 2;
+  }
+  if (chosen.help) return std::fputs(coordinator::usage().c_str(), stdout) < 0 ? 1 : 0;
+  try {
+    return coordinator::coordinate(chosen);
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "%s%s\n", program.c_str(), error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,50 @@
+// One run of a program: in its own process group, with a time limit.
+#ifndef COORDINATOR_PROCESS_HPP
+#define COORDINATOR_PROCESS_HPP
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace coordinator {
+
+using seconds = std::chrono::duration<double>;
+
+struct run_request {
+  std::vector<std::string> words;  ///< the program, looked up in PATH, and its arguments
+  std::vector<std::pair<std::string, std::string>> set;
+  std::vector<std::string> unset;
+  std::string input = "/dev/null", output = "/dev/null", errors = "/dev/null";
+  seconds limit{0};
+  std::function<void()> started;  ///< called once the program runs
+};
+
+enum class run_kind { exited, signalled, timed_out, stopped, not_started };
+
+struct run_end {
+  run_kind kind = run_kind::not_started;
+  int code = 0;  ///< the exit code, the signal, or errno where it was not started
+  std::string said;  ///< why it was not started
+  [[nodiscard]] std::string words() const;
+};
+
+/// Runs it to its end, its time limit, or `stop`; then nothing of its process
+/// group lives. It dies with this process, even by SIGKILL.
+[[nodiscard]] run_end run_program(const run_request &request, const std::atomic<bool> &stop);
+
+/// A command line as words: blanks part them, quotes and backslashes keep them.
+[[nodiscard]] std::vector<std::string> split_words(const std::string &command);
+/// Whether a word holds @@.
+[[nodiscard]] bool takes_file(const std::vector<std::string> &words);
+/// Every @@ replaced by `path`.
+[[nodiscard]] std::vector<std::string> with_file(std::vector<std::string> words,
+                                                 const std::string &path);
+/// The file that a program's name stands for, by PATH; throws where there is none.
+[[nodiscard]] std::string program_file(const std::string &name);
+
+}  // namespace coordinator
+
+#endif

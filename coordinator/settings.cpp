@@ -1,0 +1,146 @@
+#include "settings.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <stdexcept>
+
+namespace coordinator {
+namespace {
+
+double number(const std::string &name, const std::string &text, double low, double high) {
+  char *end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(value >= low && value <= high))
+    throw std::invalid_argument(name + ": \"" + text + "\" is no number from " +
+                                std::to_string(low) + " to " + std::to_string(high));
+  return value;
+}
+
+std::string directory(const std::string &text) {
+  std::string path = std::filesystem::absolute(text).lexically_normal().string();
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+template <class T>
+T one_of(const std::string &name, const std::string &text, const std::map<std::string, T> &known) {
+  const auto found = known.find(text);
+  if (found != known.end()) return found->second;
+  std::string names;
+  for (const auto &each : known) names += (names.empty() ? "" : ", ") + each.first;
+  throw std::invalid_argument(name + ": \"" + text + "\" is none of " + names);
+}
+
+void check(const settings &made) {
+  const std::pair<const char *, bool> missing[] = {{"--campaign", made.campaign.empty()},
+                                                   {"--seeds", made.seeds.empty()},
+                                                   {"--corpus", made.corpus.empty()},
+                                                   {"--target", made.target.empty()}};
+  for (const auto &[name, is_missing] : missing)
+    if (is_missing) throw std::invalid_argument(std::string(name) + ": missing");
+  if (!std::filesystem::is_directory(made.seeds))
+    throw std::invalid_argument("--seeds: " + made.seeds + " is no directory");
+  if (made.owner.size() > 255) throw std::invalid_argument("--owner: longer than 255 bytes");
+}
+
+}  // namespace
+
+seconds settings::heartbeat_interval() const {
+  return seconds(std::clamp(ttl.count() / 3, 0.1, 30.0));
+}
+
+std::string settings::beside_corpus(const std::string &name) const {
+  return (std::filesystem::path(corpus).parent_path() / name).string();
+}
+
+settings parse_settings(const std::vector<std::string> &arguments) {
+  settings made;
+  using setter = std::function<void(const std::string &name, const std::string &text)>;
+  const auto path = [](std::string &to) -> setter {
+    return [&to](const auto &, const auto &text) { to = directory(text); };
+  };
+  const auto time = [](seconds &to, double low, double high) -> setter {
+    return [&to, low, high](const auto &name, const auto &text) {
+      to = seconds(number(name, text, low, high));
+    };
+  };
+  const auto command = [](std::vector<std::string> &to) -> setter {
+    return [&to](const auto &name, const auto &text) {
+      to = split_words(text);
+      if (to.empty()) throw std::invalid_argument(name + ": empty");
+    };
+  };
+  const std::map<std::string, setter> known{
+      {"--campaign", path(made.campaign)},
+      {"--seeds", path(made.seeds)},
+      {"--corpus", path(made.corpus)},
+      {"--target", command(made.target)},
+      {"--solver", command(made.solver)},
+      {"--solver-kind",
+       [&](const auto &name, const auto &text) {
+         made.kind = one_of<solver_kind>(
+             name, text, {{"i2s", solver_kind::i2s}, {"symcc", solver_kind::symcc}});
+       }},
+      {"--jobs",
+       [&](const auto &name, const auto &text) {
+         made.jobs = static_cast<unsigned>(number(name, text, 1, 1024));
+       }},
+      {"--time", time(made.time, 0, 1e9)},
+      {"--ttl", time(made.ttl, 0.1, 86400)},
+      {"--run-timeout", time(made.run_timeout, 0.01, 86400)},
+      {"--target-timeout", time(made.target_timeout, 0.01, 86400)},
+      {"--owner", [&](const auto &, const auto &text) { made.owner = text; }},
+      {"--summary", [&](const auto &, const auto &text) { made.summary = text; }},
+      {"--durability",
+       [&](const auto &name, const auto &text) {
+         made.durability = one_of<symlease::durability>(
+             name, text,
+             {{"power", symlease::durability::power}, {"process", symlease::durability::process}});
+       }},
+  };
+  for (std::size_t at = 0; at < arguments.size(); at++) {
+    const std::string &name = arguments[at];
+    if (name == "--help") return made.help = true, made;
+    if (name == "--once") {
+      made.once = true;
+      continue;
+    }
+    const auto found = known.find(name);
+    if (found == known.end()) throw std::invalid_argument(name + ": not known; see --help");
+    if (++at == arguments.size()) throw std::invalid_argument(name + ": its value is missing");
+    found->second(name, arguments[at]);
+  }
+  check(made);
+  if (made.target_timeout.count() == 0)
+    made.target_timeout = std::min(made.run_timeout, seconds(2));
+  if (made.owner.empty()) {
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    made.owner = std::string(host).substr(0, 200) + ":" + std::to_string(getpid());
+  }
+  return made;
+}
+
+std::string usage() {
+  return "symlease-coordinator --campaign DIR --seeds DIR --corpus DIR --target PROGRAM\n"
+         "  --solver 'COMMAND'     with @@ for the input, else it comes on stdin\n"
+         "  --solver-kind KIND     i2s (default): lists targets, solves those it is given;\n"
+         "                         symcc: any program that writes to SYMCC_OUTPUT_DIR\n"
+         "  --jobs N               runs at the same time (1)\n"
+         "  --time S               end after so many seconds (0: on a signal)\n"
+         "  --once                 end when no work is left anywhere\n"
+         "  --ttl S                seconds a lease lives without a heartbeat (30)\n"
+         "  --run-timeout S        of a solver's run (10)\n"
+         "  --target-timeout S     of a target's run (2, at most the solver's)\n"
+         "  --owner NAME           who this is in records (<host>:<pid>)\n"
+         "  --durability KIND      power (a new campaign's default) or process\n"
+         "  --summary FILE         what was done, as JSON\n";
+}
+
+}  // namespace coordinator

@@ -1,0 +1,41 @@
+// The command line.
+#ifndef COORDINATOR_SETTINGS_HPP
+#define COORDINATOR_SETTINGS_HPP
+
+#include <string>
+#include <vector>
+
+#include "process.hpp"
+#include "symlease.hpp"
+
+namespace coordinator {
+
+enum class solver_kind {
+  i2s,    ///< lists its targets (--list --solvable), solves those it is given (--targets)
+  symcc,  ///< claims by itself, or not at all: any program that writes to SYMCC_OUTPUT_DIR
+};
+
+struct settings {
+  std::string campaign, seeds, corpus;  ///< directories, absolute
+  std::vector<std::string> target, solver;
+  solver_kind kind = solver_kind::i2s;
+  unsigned jobs = 1;
+  seconds time{0};  ///< 0: until a signal
+  seconds ttl{30}, run_timeout{10}, target_timeout{0};
+  std::string owner, summary;
+  symlease::durability durability = symlease::durability::any;
+  bool once = false, help = false;
+
+  /// How often everything that is held is renewed.
+  [[nodiscard]] seconds heartbeat_interval() const;
+  /// Where crashes and hangs go: beside the corpus.
+  [[nodiscard]] std::string beside_corpus(const std::string &name) const;
+};
+
+/// Throws std::invalid_argument, which names the argument.
+[[nodiscard]] settings parse_settings(const std::vector<std::string> &arguments);
+[[nodiscard]] std::string usage();
+
+}  // namespace coordinator
+
+#endif

@@ -1,0 +1,58 @@
+// The solver's runs on one input.
+#ifndef COORDINATOR_SOLVER_HPP
+#define COORDINATOR_SOLVER_HPP
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "holdings.hpp"
+#include "report.hpp"
+#include "settings.hpp"
+#include "symlease.hpp"
+
+namespace coordinator {
+
+/// A run that failed because of its input; anything else that is thrown is no
+/// fault of the input.
+struct failed_run : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+/// The signal to end came.
+struct stopped : std::runtime_error {
+  stopped() : std::runtime_error("stopped") {}
+};
+
+/// Runs the solver on the input of one work item; its results are then in
+/// <directory>/out.
+class solver {
+ public:
+  solver(const settings &chosen, const symlease::campaign &campaign, report &says, holdings &held,
+         const std::atomic<bool> &stop, std::string directory, std::string work);
+  void solve();
+
+ private:
+  void solve_by_groups();
+  [[nodiscard]] std::vector<std::uint64_t> list();
+  [[nodiscard]] bool claim_some(std::deque<std::uint64_t> &open, symlease::group &group);
+  [[nodiscard]] bool dispatch(symlease::group &group);
+  [[nodiscard]] run_end run_with(const std::vector<std::string> &options,
+                                 const std::string &output, bool holds_group);
+  void judge(const run_end &end, bool lists) const;
+  void say_if_nothing(const run_end &end) const;
+  [[nodiscard]] std::string last_words() const;
+
+  const settings &chosen_;
+  const symlease::campaign &campaign_;
+  report &says_;
+  holdings &held_;
+  const std::atomic<bool> &stop_;
+  std::string directory_, work_;
+};
+
+}  // namespace coordinator
+
+#endif

@@ -1,0 +1,52 @@
+// The target's coverage build: who it is, and what one input covers.
+#ifndef COORDINATOR_TARGET_HPP
+#define COORDINATOR_TARGET_HPP
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "process.hpp"
+#include "symlease.hpp"
+
+namespace coordinator {
+
+/// "gnu:<build id>", or "sha256:<digest>" of the file where it has none.
+[[nodiscard]] std::string build_identity(const std::string &program);
+
+enum class verdict { ran, crashed, hung, stopped };
+
+struct measurement {
+  verdict what = verdict::ran;
+  int signal = 0;
+  std::uint64_t map_size = 0;
+  std::vector<symlease::edge> edges;
+};
+
+/// Runs the target on inputs and reads what it counted, whatever its end.
+/// One per thread.
+class coverage_runner {
+ public:
+  /// `scratch`: a path of its own for the counts.
+  coverage_runner(std::vector<std::string> target, seconds limit, std::string scratch);
+  ~coverage_runner();
+  coverage_runner(const coverage_runner &) = delete;
+  coverage_runner &operator=(const coverage_runner &) = delete;
+
+  /// Throws std::runtime_error where the run tells nothing about the input:
+  /// not started, or its hooks are not live.
+  [[nodiscard]] measurement measure(const std::string &input, const std::atomic<bool> &stop);
+
+ private:
+  [[nodiscard]] measurement counted(run_end end, int file, std::uint64_t &dropped) const;
+
+  std::vector<std::string> target_;
+  seconds limit_;
+  std::string scratch_;
+  std::uint64_t capacity_;
+};
+
+}  // namespace coordinator
+
+#endif

@@ -1,0 +1,133 @@
+#include "work_list.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <vector>
+
+#include "target.hpp"
+
+namespace coordinator {
+namespace {
+
+/// The largest input that AFL++ and the solver take.
+constexpr std::uint64_t largest_input = 1 << 20;
+
+std::string arguments(const std::vector<std::string> &words) {
+  std::string made = "[";
+  for (std::size_t i = 1; i < words.size(); i++) made += (i == 1 ? "" : ",") + quoted(words[i]);
+  return made + "]";
+}
+
+}  // namespace
+
+work_list::work_list(const settings &chosen, report &says, const std::string &target_identity)
+    : chosen_(chosen), says_(says) {
+  about_import_ = "\"kind\":\"import\",\"target\":" + quoted(target_identity) +
+                  ",\"target_arguments\":" + arguments(chosen.target) +
+                  ",\"target_timeout\":" + std::to_string(chosen.target_timeout.count());
+  if (chosen.solver.empty()) return;
+  about_solve_ = "\"kind\":\"solve\",\"target\":" + quoted(target_identity) + ",\"solver\":" +
+                 quoted(build_identity(program_file(chosen.solver[0]))) +
+                 ",\"solver_arguments\":" + arguments(chosen.solver) + ",\"solver_kind\":" +
+                 (chosen.kind == solver_kind::i2s ? "\"i2s\"" : "\"symcc\"") +
+                 ",\"run_timeout\":" + std::to_string(chosen.run_timeout.count());
+}
+
+std::size_t work_list::refresh() {
+  std::size_t added = 0;
+  for (const listed_file &each : list_files(chosen_.seeds)) added += look_at(each, true);
+  const std::vector<listed_file> corpus = list_files(chosen_.corpus);
+  for (const listed_file &each : corpus) added += look_at(each, false);
+  const std::lock_guard<std::mutex> lock(guard_);
+  corpus_files_ = corpus.size();
+  return added;
+}
+
+std::size_t work_list::look_at(const listed_file &file, bool is_seed) {
+  const std::pair<std::uint64_t, std::int64_t> now{file.size, file.changed};
+  const auto known = seen_.find(file.path);
+  if (known != seen_.end() && known->second == now) return 0;
+  std::string bytes;
+  try {
+    if (file.size <= largest_input) bytes = read_file(file.path);
+  } catch (const std::exception &error) {
+    says_.trouble(std::string("input: ") + error.what());
+    return 0;
+  }
+  seen_[file.path] = now;
+  if (file.size > largest_input || bytes.size() > largest_input) {
+    says_.trouble("input " + file.path + ": over 1 MiB, passed over");
+    return 0;
+  }
+  if (bytes.empty()) return 0;
+  const std::string digest = symlease::work_id(bytes).value();
+  std::size_t added = 0;
+  if (is_seed) added += add(task::import_seed, file.path, digest);
+  if (!about_solve_.empty()) added += add(task::solve, file.path, digest);
+  return added;
+}
+
+std::size_t work_list::add(task kind, const std::string &path, const std::string &digest) {
+  entry made;
+  made.what.kind = kind;
+  made.what.path = path;
+  made.what.digest = digest;
+  made.what.payload = "{\"input\":\"" + digest + "\"," +
+                      (kind == task::solve ? about_solve_ : about_import_) + "}";
+  made.what.id = symlease::work_id_json(made.what.payload).value();
+  const std::lock_guard<std::mutex> lock(guard_);
+  return entries_.emplace(made.what.id, std::move(made)).second ? 1 : 0;
+}
+
+std::optional<item> work_list::take() {
+  const std::lock_guard<std::mutex> lock(guard_);
+  const clock::time_point now = clock::now();
+  std::vector<entry *> open;
+  for (auto &[id, each] : entries_) {
+    if (each.at != state::open || each.not_before > now) continue;
+    if (each.what.kind == task::import_seed && !open.empty() &&
+        open.front()->what.kind == task::solve)
+      open.clear();
+    if (open.empty() || open.front()->what.kind == each.what.kind) open.push_back(&each);
+  }
+  if (open.empty()) return std::nullopt;
+  std::uniform_int_distribution<std::size_t> any(0, open.size() - 1);
+  entry &chosen = *open[any(random_)];
+  chosen.at = state::taken;
+  return chosen.what;
+}
+
+void work_list::finish(const std::string &id) {
+  const std::lock_guard<std::mutex> lock(guard_);
+  entries_.at(id).at = state::done;
+}
+
+void work_list::later(const std::string &id, seconds wait, bool setback) {
+  const std::lock_guard<std::mutex> lock(guard_);
+  entry &each = entries_.at(id);
+  each.at = state::open;
+  each.setbacks = setback ? each.setbacks + 1 : 0;
+  if (setback) wait = seconds(std::min(60.0, wait.count() * std::exp2(each.setbacks)));
+  each.not_before = clock::now() + std::chrono::duration_cast<clock::duration>(wait);
+}
+
+void work_list::claimed(const std::string &id) {
+  const std::lock_guard<std::mutex> lock(guard_);
+  entries_.at(id).what.claimed_before = true;
+}
+
+bool work_list::finished() {
+  const std::lock_guard<std::mutex> lock(guard_);
+  return std::all_of(entries_.begin(), entries_.end(), [](const auto &each) {
+    const entry &one = each.second;
+    return one.at == state::done || (one.at == state::open && one.setbacks >= 3);
+  });
+}
+
+std::size_t work_list::corpus_files() {
+  const std::lock_guard<std::mutex> lock(guard_);
+  return corpus_files_;
+}
+
+}  // namespace coordinator

@@ -1,0 +1,61 @@
+// One job slot: claims work, does it, commits it.
+#ifndef COORDINATOR_WORKER_HPP
+#define COORDINATOR_WORKER_HPP
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "holdings.hpp"
+#include "report.hpp"
+#include "settings.hpp"
+#include "solver.hpp"
+#include "staging.hpp"
+#include "target.hpp"
+#include "work_list.hpp"
+
+namespace coordinator {
+
+/// What all workers share.
+struct shared_state {
+  const settings &chosen;
+  const symlease::campaign &campaign;
+  report &says;
+  holdings &held;
+  work_list &work;
+  const staging &stage;
+  std::uint64_t map_size;
+  const std::atomic<bool> &stop;
+};
+
+class worker {
+ public:
+  worker(shared_state &shared, unsigned slot);
+  /// Until `stop`. Nothing that happens to one item ends it.
+  void work_on();
+
+ private:
+  struct found {
+    std::vector<symlease::offer> offers;
+    std::vector<verdict> verdicts;
+  };
+  void try_to_claim(const item &what);
+  void work_under(const item &what, const symlease::lease &lease);
+  [[nodiscard]] found do_item(const item &what, const std::string &directory);
+  void solve(const item &what, const std::string &directory);
+  void stage_results(const item &what, const std::string &directory, found &made);
+  void stage_one(const std::string &path, found &made);
+  void commit(const item &what, const symlease::lease &lease, const std::string &directory,
+              found &made);
+  void committed(const found &made, const std::vector<symlease::committed> &outcomes);
+  void give_back(const item &what, const symlease::lease &lease, bool setback);
+  void wait(seconds time) const;
+
+  shared_state &shared_;
+  report &says_;
+  coverage_runner runner_;
+};
+
+}  // namespace coordinator
+
+#endif
