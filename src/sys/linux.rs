@@ -4,11 +4,11 @@
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::raw::c_int;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::Once;
 
 use super::quiet::Quiet;
-use super::{Answer, Errno, Fd, FileKind, Open, Stat, Sys};
+use super::{waiters, Answer, Errno, Fd, FileKind, Open, Stat, Sys};
 
 /// Linux, as it is.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +23,11 @@ const HELD_MAX: usize = 4096;
 /// child that lives on would keep a killed parent's lock alive (F1, L7).
 static HELD: [AtomicI32; HELD_MAX] = [const { AtomicI32::new(-1) }; HELD_MAX];
 
+/// Forks begun and ended. A lock file opened before one and remembered after it
+/// has a copy in the child that the table does not know.
+static FORKS: AtomicU64 = AtomicU64::new(0);
+static FORKED: AtomicU64 = AtomicU64::new(0);
+
 /// The process that the table belongs to.
 static OWNER: AtomicI32 = AtomicI32::new(0);
 
@@ -32,10 +37,10 @@ impl Linux {
         static FORK: Once = Once::new();
         FORK.call_once(|| {
             OWNER.store(pid(), Ordering::SeqCst);
-            // SAFETY: the handler only stores atomics and calls close and
-            // getpid, which are async-signal-safe; the library is never
-            // unloaded (`-z nodelete`), so the pointer stays good.
-            unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+            // SAFETY: the handlers only use atomics and call close and getpid,
+            // which are async-signal-safe; the library is never unloaded
+            // (`-z nodelete`), so the pointers stay good.
+            unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
         });
         Linux(())
     }
@@ -47,7 +52,17 @@ impl Default for Linux {
     }
 }
 
+extern "C" fn before_fork() {
+    FORKS.fetch_add(1, Ordering::SeqCst);
+}
+
+extern "C" fn after_fork() {
+    FORKED.fetch_add(1, Ordering::SeqCst);
+}
+
 extern "C" fn in_child() {
+    // The other threads' forks do not run here.
+    FORKED.store(FORKS.load(Ordering::SeqCst), Ordering::SeqCst);
     OWNER.store(pid(), Ordering::SeqCst);
     for slot in &HELD {
         let fd = slot.swap(-1, Ordering::SeqCst);
@@ -247,9 +262,18 @@ impl Sys for Linux {
         taken
     }
 
+    fn forks(&self) -> Option<u64> {
+        let ended = FORKED.load(Ordering::SeqCst);
+        Some(FORKS.load(Ordering::SeqCst)).filter(|begun| *begun == ended)
+    }
+
+    fn waiters(&self, contended: bool) -> Option<&'static waiters::Page> {
+        waiters::page(contended)
+    }
+
     fn unlock(&self, fd: Fd) {
         // In a forked child the handler closed it; the number may be the host's now.
-        if !forget(fd.0) {
+        if !HELD.iter().any(|slot| slot.load(Ordering::SeqCst) == fd.0) {
             return;
         }
         if OWNER.load(Ordering::SeqCst) == pid() {
@@ -257,7 +281,10 @@ impl Sys for Linux {
             // even while a just-forked child still has a copy.
             unsafe { libc::flock(fd.0, libc::LOCK_UN) };
         }
-        self.close(fd);
+        // Forgotten last: a child forked until here closes its copy.
+        if forget(fd.0) {
+            self.close(fd);
+        }
     }
 
     fn names(&self, dir: Fd) -> Answer<Vec<Vec<u8>>> {

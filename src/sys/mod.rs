@@ -4,6 +4,7 @@
 mod linux;
 pub mod probe;
 mod quiet;
+pub mod waiters;
 
 pub use linux::Linux;
 use std::ffi::CStr;
@@ -87,6 +88,15 @@ pub trait Sys: Send + Sync {
     fn set_mode(&self, fd: Fd, mode: u32) -> Answer<()>;
     /// flock(2), exclusive, without waiting.
     fn lock(&self, fd: Fd) -> Answer<()>;
+    /// How many times this process has begun to fork; `None` while a fork runs.
+    fn forks(&self) -> Option<u64> {
+        Some(0)
+    }
+    /// The page in which waiters queue, where there is one (L8). Without
+    /// contention no system call is made for it, but one time in each process.
+    fn waiters(&self, _contended: bool) -> Option<&'static waiters::Page> {
+        None
+    }
     /// Frees the lock and closes. In a forked child it only closes (F2).
     fn unlock(&self, fd: Fd);
     /// All names in a directory, `.` and `..` left out.

@@ -20,6 +20,8 @@ pub struct Faulty {
     pub errno: AtomicU64,
     /// From this call on every one fails: the process is dead.
     pub die_at: AtomicU64,
+    /// Runs once, between a lock file's opening and its being locked.
+    pub before_lock: Mutex<Option<fn()>>,
 }
 
 impl Faulty {
@@ -30,6 +32,7 @@ impl Faulty {
             fail_at: AtomicU64::new(0),
             errno: AtomicU64::new(0),
             die_at: AtomicU64::new(0),
+            before_lock: Mutex::new(None),
         })
     }
 
@@ -118,7 +121,13 @@ impl Sys for Faulty {
     }
     fn lock(&self, fd: Fd) -> Answer<()> {
         self.step()?;
+        if let Some(run) = self.before_lock.lock().unwrap().take() {
+            run();
+        }
         self.inner.lock(fd)
+    }
+    fn forks(&self) -> Option<u64> {
+        self.inner.forks()
     }
     fn unlock(&self, fd: Fd) {
         self.inner.unlock(fd);

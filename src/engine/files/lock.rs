@@ -6,13 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::disk::{failed, Directory, Disk};
 use super::paths::lock_name;
+use super::queue::{key, pass_on, waited_for, Turn};
 use crate::engine::WAIT_SLOTS;
 use crate::error::{Error, Kind, Result};
 use crate::sys::{Errno, Fd, FileKind, Open, Stat};
 
-/// The first and the longest pause between two tries, in nanoseconds.
-const PAUSE_FIRST: u64 = 30_000;
-const PAUSE_LAST: u64 = 2_000_000;
+/// How often a lock is taken anew because a fork fell between its file's opening
+/// and its being remembered.
+/// At the most: a fork may itself wait for what this thread holds.
+const FORKS_MAX: u32 = 100;
+/// How long a fork that runs is waited for each time, in nanoseconds.
+const FORK_PAUSE: u64 = 50_000;
 
 /// What waiting cost.
 #[derive(Default)]
@@ -52,6 +56,7 @@ pub struct Lock<'a> {
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
         self.disk.sys.unlock(self.fd);
+        pass_on(&*self.disk.sys, key(&self.stat));
     }
 }
 
@@ -65,7 +70,8 @@ impl Lock<'_> {
     }
 }
 
-/// Takes a record's lock before `deadline` (monotonic nanoseconds; 0: one try).
+/// Takes a record's lock before `deadline` (monotonic nanoseconds; 0: one
+/// look, which finds a lock busy that others queue for).
 pub fn take<'a>(
     disk: &'a Disk,
     waits: &Waits,
@@ -86,64 +92,125 @@ pub fn take_named<'a>(
     deadline: u64,
 ) -> Result<Lock<'a>> {
     let name = CString::new(file).unwrap_or_default();
-    let start = disk.sys.monotonic();
-    let mut pause = PAUSE_FIRST;
-    let mut waited = false;
+    let sys = &*disk.sys;
+    let start = sys.monotonic();
+    let mut turn = Turn::new(sys, start);
+    // Over: the deadline has passed. However long the queue, one try is
+    // everybody's (F35).
+    let (mut waited, mut tried, mut over) = (false, false, false);
     loop {
-        let (fd, stat) = open(disk, directory, &name)?;
-        match disk.sys.lock(fd) {
-            Ok(()) => {
-                let lock = Lock {
-                    disk,
-                    directory: directory.fd,
-                    name: name.clone(),
-                    fd,
-                    stat,
-                };
-                if lock.in_place() {
-                    waits.locks.fetch_add(1, Ordering::Relaxed);
-                    if waited {
-                        let spent = disk.sys.monotonic().saturating_sub(start);
-                        waits.ended(spent);
+        if over || turn.may_try() {
+            let opened = Opened::new(disk, directory, &name)?;
+            let lock_key = key(&opened.stat);
+            // A newcomer goes behind those who wait (F34).
+            if over || turn.queued() || !waited_for(sys, lock_key) {
+                tried = true;
+                if let Some(lock) = opened.lock()? {
+                    if lock.in_place() {
+                        turn.served();
+                        waits.locks.fetch_add(1, Ordering::Relaxed);
+                        if waited {
+                            waits.ended(sys.monotonic().saturating_sub(start));
+                        }
+                        return Ok(lock);
                     }
-                    return Ok(lock);
+                    waits.retries.fetch_add(1, Ordering::Relaxed);
                 }
-                waits.retries.fetch_add(1, Ordering::Relaxed);
+            } else {
+                sys.close(opened.fd);
             }
-            Err(Errno(libc::EAGAIN | libc::EACCES)) => disk.sys.close(fd),
-            Err(errno) => {
-                disk.sys.close(fd);
-                // A file system that cannot lock is no licence to go on (L4, F14).
-                let mut error = failed("lock", &name, errno);
-                error.kind = Kind::Unsupported;
-                return Err(error);
-            }
+            turn.missed(lock_key);
         }
         if !waited {
             waited = true;
             waits.contended.fetch_add(1, Ordering::Relaxed);
         }
-        let now = disk.sys.monotonic();
-        if now >= deadline {
-            // A look without waiting, in a batch, is no time-out.
-            waits
-                .timeouts
-                .fetch_add(u64::from(deadline > 0), Ordering::Relaxed);
-            let spent = now.saturating_sub(start);
-            if deadline > 0 {
-                waits.ended(spent);
-            }
-            let text = format!(
-                "lock {id}: held by somebody else for {} ms",
-                spent / 1_000_000
-            );
-            return Err(Error::new(Kind::Timeout, text));
+        let now = sys.monotonic();
+        if now < deadline {
+            turn.wait(deadline - now);
+        } else if tried || deadline == 0 {
+            return Err(timed_out(waits, id, now.saturating_sub(start), deadline));
+        } else {
+            over = true;
         }
-        let mut jitter = [0u8; 1];
-        let _ = disk.sys.random(&mut jitter);
-        let jittered = pause / 2 + pause / 512 * u64::from(jitter[0]);
-        disk.sys.sleep(jittered.min(deadline - now));
-        pause = (pause * 2).min(PAUSE_LAST);
+    }
+}
+
+fn timed_out(waits: &Waits, id: &str, spent: u64, deadline: u64) -> Error {
+    // A look without waiting, in a batch, is no time-out.
+    if deadline > 0 {
+        waits.timeouts.fetch_add(1, Ordering::Relaxed);
+        waits.ended(spent);
+    }
+    let text = format!(
+        "lock {id}: held by somebody else for {} ms",
+        spent / 1_000_000
+    );
+    Error::new(Kind::Timeout, text)
+}
+
+/// A lock file, open and not yet locked.
+struct Opened<'a, 'b> {
+    disk: &'a Disk,
+    directory: &'b Directory<'b>,
+    name: &'b CStr,
+    fd: Fd,
+    stat: Stat,
+    /// The forks before it was opened.
+    forks: Option<u64>,
+}
+
+impl<'a, 'b> Opened<'a, 'b> {
+    fn new(disk: &'a Disk, directory: &'b Directory<'b>, name: &'b CStr) -> Result<Self> {
+        let forks = disk.sys.forks();
+        let (fd, stat) = open(disk, directory, name)?;
+        Ok(Opened {
+            disk,
+            directory,
+            name,
+            fd,
+            stat,
+            forks,
+        })
+    }
+
+    /// Locks it, or closes it. A child that was forked after the opening has a
+    /// copy that the fork handler did not know of: it would keep this lock when
+    /// the process is killed (F1, L7), so that another opening is locked.
+    fn lock(mut self) -> Result<Option<Lock<'a>>> {
+        let sys = &*self.disk.sys;
+        for left in (0..FORKS_MAX).rev() {
+            match sys.lock(self.fd) {
+                Ok(()) => {}
+                Err(Errno(libc::EAGAIN | libc::EACCES)) => {
+                    sys.close(self.fd);
+                    return Ok(None);
+                }
+                Err(errno) => {
+                    sys.close(self.fd);
+                    // A file system that cannot lock is no licence to go on (L4, F14).
+                    let mut error = failed("lock", self.name, errno);
+                    error.kind = Kind::Unsupported;
+                    return Err(error);
+                }
+            }
+            let forks = sys.forks();
+            if left == 0 || forks.is_some() && forks == self.forks {
+                break;
+            }
+            sys.unlock(self.fd);
+            if forks.is_none() {
+                sys.sleep(FORK_PAUSE);
+            }
+            self = Opened::new(self.disk, self.directory, self.name)?;
+        }
+        Ok(Some(Lock {
+            disk: self.disk,
+            directory: self.directory.fd,
+            name: self.name.to_owned(),
+            fd: self.fd,
+            stat: self.stat,
+        }))
     }
 }
 

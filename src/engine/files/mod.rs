@@ -6,6 +6,7 @@ mod lock;
 mod merge;
 pub(super) mod paths;
 mod publish;
+mod queue;
 mod root;
 mod side;
 mod sweep;
