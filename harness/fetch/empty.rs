@@ -1,0 +1,1 @@
+// cargo wants a target; there is nothing to build here.
