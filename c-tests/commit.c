@@ -18,6 +18,8 @@ static double test_clock(void *user) {
   return *(double *)user;
 }
 
+static int32_t session = SYMLEASE_SESSION_OWN;
+
 static symlease_campaign *open_here(const char *root) {
   symlease_options options;
   symlease_campaign *campaign = NULL;
@@ -25,6 +27,7 @@ static symlease_campaign *open_here(const char *root) {
   options.work_ttl = 10.0;
   options.clock = test_clock;
   options.clock_user = &now;
+  options.session = session;
   CHECK(symlease_open(root, &options, &campaign) == SYMLEASE_OK);
   return campaign;
 }
@@ -113,11 +116,12 @@ int main(int count, char **arguments) {
   CHECK(symlease_commit(a, &lease, NULL, NULL, 0) == SYMLEASE_E_INVALID);
   CHECK(symlease_commit(a, &lease, "corpus", NULL, 0) == SYMLEASE_OK);
 
-  /* F40, C7: a coordinator dies between the fence and the merge */
+  /* F40, C7: a coordinator dies between the fence and the merge; without a
+   * session its TTL decides */
   child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    symlease_campaign *dying = open_here(".");
+    symlease_campaign *dying = (session = SYMLEASE_SESSION_NONE, open_here("."));
     const symlease_edge fresh = {20, 1};
     claim(dying, "dying", &lease);
     put("staged/late", "late");

@@ -1014,8 +1014,7 @@ symlease_status symlease_coverage_classify(const uint8_t *counts, uint8_t *bits,
  *
  * E_INVALID: an argument is wrong. E_MISMATCH: the campaign was made with
  * another shard count, mode, durability, map size or identity than is named.
- * E_UNSUPPORTED: "etcd://", SYMLEASE_ENGINE_LOG and SYMLEASE_EXPIRY_OBSERVED
- * are not in this version. E_IO: SYMLEASE_OPEN_EXISTING, and nothing is there.
+ * E_UNSUPPORTED: "etcd://" and SYMLEASE_ENGINE_LOG are not in this version. E_IO: SYMLEASE_OPEN_EXISTING, and nothing is there.
  *
  * # Safety
  * Pointers are NULL or valid; strings end in NUL.

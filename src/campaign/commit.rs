@@ -93,7 +93,9 @@ impl Campaign {
             Err(error) => return (0, first.and(Err(error))),
         };
         let judge = self.judge(Table::Work, now, None);
-        let dead = found.iter().filter(|lease| judge.remaining(lease) <= 0.0);
+        let dead = found
+            .iter()
+            .filter(|lease| !judge.holder_lives(lease, &self.evidence(Table::Work, lease, &judge)));
         for lease in dead {
             if limit != 0 && replayed >= limit as u64 {
                 break;

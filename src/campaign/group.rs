@@ -68,10 +68,15 @@ impl Campaign {
             .transact(Table::Target, &members.ids, &mut |reads| {
                 let records = decode_all(members, reads)?;
                 let request = claim.request(payload.as_deref());
-                let refused = records
-                    .iter()
-                    .zip(&members.targets)
-                    .find_map(|(record, target)| refusal(record.as_ref(), &request, *target));
+                // All of them, beyond the first that refuses: what is not looked
+                // at now would be observed for a TTL of its own later.
+                let look =
+                    |record: &Option<Lease>| claim.evidence(self, Table::Target, record.as_ref());
+                let evidence: Vec<_> = records.iter().map(look).collect();
+                let mut all = records.iter().zip(&evidence).zip(&members.targets);
+                let refused = all.find_map(|((record, evidence), target)| {
+                    refusal(record.as_ref(), &request, evidence, *target)
+                });
                 if let Some(refused) = refused {
                     answer = Some(refused);
                     return Ok(vec![Change::Keep; records.len()]);
@@ -105,12 +110,10 @@ impl Campaign {
         token: &str,
     ) -> Result<(Answer, Option<Held>)> {
         let now = self.now()?;
+        let session = self.engine.session(Table::Target)?;
         let mut lease = None;
         let answer = self.group_step(members, token, &mut |id, record| {
-            let mut next = record.clone();
-            next.set_float("updated", now);
-            next.remove("session");
-            next.set_integer("version", next.version().saturating_add(1));
+            let next = model::renewed(record, now, session.as_deref());
             lease = Some(super::held(&next, self.settings.target_ttl));
             Ok(Change::Put(checked_size(id, &next)?))
         })?;

@@ -59,8 +59,10 @@ impl Campaign {
     /// ones last. `ttl` judges them; `None`: each record's own.
     pub fn expired(&self, ttl: Option<f64>) -> Result<Vec<Lease>> {
         let judge = self.judge(Table::Work, self.now()?, ttl);
-        let mut found =
-            self.select(|lease| lease.status() == Status::Leased && !judge.live(lease))?;
+        let mut found = self.select(|lease| {
+            lease.status() == Status::Leased
+                && !judge.live(lease, &self.evidence(Table::Work, lease, &judge))
+        })?;
         found.sort_by(|a, b| {
             let key = |lease: &Lease| (lease.updated() == 0.0, lease.updated());
             let (a_key, b_key) = (key(a), key(b));
@@ -92,7 +94,8 @@ impl Campaign {
                     Status::Committing => counts.committing += 1,
                     Status::Leased => {
                         counts.leased += 1;
-                        counts.expired += u64::from(!judge.live(&lease));
+                        counts.expired +=
+                            u64::from(!judge.live(&lease, &self.evidence(table, &lease, &judge)));
                     }
                 },
             }

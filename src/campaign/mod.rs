@@ -3,6 +3,7 @@
 
 pub mod commit;
 pub mod coverage;
+mod evidence;
 pub mod group;
 pub mod look;
 pub mod open;
@@ -39,6 +40,8 @@ pub struct Settings {
     pub coverage_ttl: f64,
     /// Seconds a clock may be ahead.
     pub clock_skew: f64,
+    /// Leases are judged by how long this handle has seen them unchanged.
+    pub observed: bool,
     /// This coordinator's place, below `coordinator_count`.
     pub coordinator_index: u32,
     /// Coordinators of the campaign, 1 to 4096.
@@ -60,6 +63,8 @@ pub struct Campaign {
     store: Store,
     clock: Clock,
     random: Random,
+    /// Records that were seen, for those that observation judges.
+    sightings: evidence::Sightings,
     /// What pulls have given; only ever tried, so that a fork cannot hang (F4).
     given: Mutex<coverage::Given>,
 }
@@ -73,6 +78,7 @@ impl Default for Settings {
             target_ttl: 300.0,
             coverage_ttl: 30.0,
             clock_skew: 60.0,
+            observed: false,
             coordinator_index: 0,
             coordinator_count: 1,
             map_size: 0,
@@ -164,6 +170,7 @@ impl Campaign {
             store,
             clock,
             random,
+            sightings: evidence::Sightings::default(),
             given: Mutex::default(),
         }
     }
@@ -196,6 +203,8 @@ impl Campaign {
             now,
             ttl,
             default_ttl: self.default_ttl(table),
+            skew: self.settings.clock_skew,
+            observed: self.settings.observed,
         }
     }
 

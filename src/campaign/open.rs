@@ -56,6 +56,10 @@ pub struct Request {
     pub existing: bool,
     /// Every change is refused.
     pub read_only: bool,
+    /// Leases are judged by observation.
+    pub observed: bool,
+    /// The handle keeps no session.
+    pub no_session: bool,
 }
 
 impl Request {
@@ -156,6 +160,7 @@ fn settings(request: &Request, environment: &Environment, sys: &dyn Sys) -> Resu
         clock_skew: ttl(request.clock_skew, "options.clock_skew", 60.0)?,
         coordinator_index,
         coordinator_count,
+        observed: request.observed,
         map_size: request.map_size,
         map_identity: request.map_identity.clone(),
         base: request.base(),
@@ -208,6 +213,9 @@ fn files(
             read_only: request.read_only,
         };
         files = files.with_coverage(Arc::clone(sys), coverage)?;
+    }
+    if !request.no_session && !request.read_only {
+        files = files.with_sessions(&settings.owner);
     }
     if request.existing && !files.exists()? {
         let text = "root: no campaign is there, and SYMLEASE_OPEN_EXISTING asks for one";

@@ -4,7 +4,7 @@ use super::{checked_id, checked_time, checked_ttl, decode, held};
 use super::{Answer, Campaign, ClaimOptions, Held, Holder};
 use crate::engine::{Change, Table};
 use crate::error::{Error, Kind, Result};
-use crate::model::lease::{self as model, Claim, Request, Step};
+use crate::model::lease::{self as model, Claim, Evidence, Request, Step};
 use crate::record::lease::{canonical_object, Lease};
 
 /// Payloads and manifests: 1 MiB each (`format.md`).
@@ -40,7 +40,8 @@ impl Campaign {
             .transact(Table::Work, &[id.to_string()], &mut |reads| {
                 let record = decode(id, &reads[0])?;
                 let request = claim.request(payload.as_deref());
-                if let Some(refused) = refusal(record.as_ref(), &request, 0) {
+                let evidence = claim.evidence(self, Table::Work, record.as_ref());
+                if let Some(refused) = refusal(record.as_ref(), &request, &evidence, 0) {
                     answer = Some(refused);
                     return Ok(vec![Change::Keep]);
                 }
@@ -55,15 +56,22 @@ impl Campaign {
 
     /// Renews a lease.
     pub fn heartbeat(&self, id: &str, token: &str) -> Result<(Answer, Option<Held>)> {
+        checked_id(id)?;
         let now = self.now()?;
+        let session = self.engine.session(Table::Work)?;
         self.step(Table::Work, id, |record| {
-            Ok(model::heartbeat(record, token, now))
+            Ok(model::heartbeat(record, token, now, session.as_deref()))
         })
     }
 
     /// Renews many leases with shared syncs. One answer an entry, in order.
     pub fn heartbeat_many(&self, leases: &[(String, String)]) -> Result<Vec<Renewed>> {
         let now = self.now()?;
+        // One that cannot be made is every entry's error (H3).
+        let session = match leases {
+            [] => Ok(None),
+            _ => self.engine.session(Table::Work),
+        };
         let mut order: Vec<usize> = (0..leases.len()).collect();
         order.sort_by(|a, b| leases[*a].0.cmp(&leases[*b].0));
         let missing = || {
@@ -83,7 +91,7 @@ impl Campaign {
                     _ => round.push(entry),
                 }
             }
-            self.heartbeat_round(leases, &round, now, &mut answers);
+            self.heartbeat_round(leases, &round, now, &session, &mut answers);
             order = later;
         }
         Ok(answers)
@@ -94,6 +102,7 @@ impl Campaign {
         leases: &[(String, String)],
         round: &[usize],
         now: f64,
+        session: &Result<Option<String>>,
         answers: &mut [Renewed],
     ) {
         let (good, bad): (Vec<usize>, Vec<usize>) = round
@@ -113,7 +122,8 @@ impl Campaign {
                 let entry = good[position];
                 let (id, token) = &leases[entry];
                 let record = decode(id, read)?;
-                let step = model::heartbeat(record.as_ref(), token, now);
+                let session = session.as_ref().map_err(Clone::clone)?.as_deref();
+                let step = model::heartbeat(record.as_ref(), token, now, session);
                 let (answer, lease, change) = outcome(id, record.as_ref(), step, default)?;
                 answers[entry] = Ok((answer, lease));
                 Ok(change)
@@ -137,10 +147,13 @@ impl Campaign {
 
     /// Begins the commit with its manifest.
     pub fn begin_commit(&self, id: &str, token: &str, manifest: &str) -> Result<Answer> {
+        checked_id(id)?;
         let manifest = checked_object(manifest, "manifest")?;
+        let session = self.engine.session(Table::Work)?;
+        let session = session.as_deref();
         Ok(self
             .step(Table::Work, id, |record| {
-                Ok(model::begin_commit(record, token, &manifest))
+                Ok(model::begin_commit(record, token, &manifest, session))
             })?
             .0)
     }
@@ -220,6 +233,7 @@ pub(super) struct Prepared {
     takeover: bool,
     fence_floor: u64,
     judge: model::Judge,
+    session: Option<String>,
 }
 
 impl Prepared {
@@ -258,6 +272,7 @@ impl Prepared {
             takeover: options.takeover,
             fence_floor,
             judge,
+            session: campaign.engine.session(table)?,
         })
     }
 
@@ -271,6 +286,20 @@ impl Prepared {
             payload,
             fence_floor: self.fence_floor,
             judge: self.judge,
+            session: self.session.as_deref(),
+        }
+    }
+
+    /// What is known of the record that is there. A takeover asks nobody.
+    pub(super) fn evidence(
+        &self,
+        campaign: &Campaign,
+        table: Table,
+        record: Option<&Lease>,
+    ) -> Evidence {
+        match record.filter(|_| !self.takeover) {
+            Some(lease) => campaign.evidence(table, lease, &self.judge),
+            None => Evidence::default(),
         }
     }
 }
@@ -279,10 +308,11 @@ impl Prepared {
 pub(super) fn refusal(
     record: Option<&Lease>,
     request: &Request<'_>,
+    evidence: &Evidence,
     target: u64,
 ) -> Option<Claimed> {
     let (answer, owner, remaining) =
-        match model::claimable(record, request.takeover, &request.judge) {
+        match model::claimable(record, request.takeover, &request.judge, evidence) {
             Claim::Free => return None,
             Claim::Held { owner, remaining } => (Answer::Held, owner, remaining),
             Claim::Committing { owner } => (Answer::Committing, owner, 0.0),

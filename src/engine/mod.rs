@@ -2,6 +2,7 @@
 //! the decision whole, unlock.
 
 use crate::error::Result;
+use crate::model::lease::Presence;
 use crate::record::shard::Shard;
 
 pub mod corpus;
@@ -92,6 +93,16 @@ pub trait Engine: Send + Sync {
     /// left pending on them (C5), reads them, asks `decide`, and publishes the
     /// changes as one. Shards are put or kept, never removed.
     fn merge(&self, shards: &[u32], decide: &mut DecideMerge<'_>) -> Result<()>;
+
+    /// The session to name in records of this table, made at the first change;
+    /// `None`: this handle, or this process, has none (D1, D3).
+    fn session(&self, table: Table) -> Result<Option<String>>;
+
+    /// What is known of a session that a record names (D2). Reads only.
+    fn presence(&self, table: Table, session: &str) -> Presence;
+
+    /// The monotonic clock, in nanoseconds.
+    fn monotonic(&self) -> u64;
 
     /// The root's fence floor: above every fence of records that were removed
     /// for good (`fence.json`); 0 where none were.

@@ -30,8 +30,7 @@ unsafe impl Sync for User {}
 ///
 /// E_INVALID: an argument is wrong. E_MISMATCH: the campaign was made with
 /// another shard count, mode, durability, map size or identity than is named.
-/// E_UNSUPPORTED: "etcd://", SYMLEASE_ENGINE_LOG and SYMLEASE_EXPIRY_OBSERVED
-/// are not in this version. E_IO: SYMLEASE_OPEN_EXISTING, and nothing is there.
+/// E_UNSUPPORTED: "etcd://" and SYMLEASE_ENGINE_LOG are not in this version. E_IO: SYMLEASE_OPEN_EXISTING, and nothing is there.
 ///
 /// # Safety
 /// Pointers are NULL or valid; strings end in NUL.
@@ -180,6 +179,8 @@ unsafe fn request(root: Option<&[u8]>, options: Option<&symlease_options>) -> Re
         },
         existing: options.flags & SYMLEASE_OPEN_EXISTING != 0,
         read_only: options.flags & SYMLEASE_OPEN_READ_ONLY != 0,
+        observed: options.expiry == SYMLEASE_EXPIRY_OBSERVED,
+        no_session: options.session == SYMLEASE_SESSION_NONE,
     })
 }
 
@@ -193,10 +194,7 @@ fn check(options: &symlease_options) -> Result<()> {
         _ => return Err(invalid("options.engine", "no SYMLEASE_ENGINE_*")),
     }
     match options.expiry {
-        SYMLEASE_EXPIRY_WALL => {}
-        SYMLEASE_EXPIRY_OBSERVED => {
-            return unsupported("options.expiry: observed is not in this version")
-        }
+        SYMLEASE_EXPIRY_WALL | SYMLEASE_EXPIRY_OBSERVED => {}
         _ => return Err(invalid("options.expiry", "no SYMLEASE_EXPIRY_*")),
     }
     if !(SYMLEASE_DURABLE_ANY..=SYMLEASE_DURABLE_PROCESS).contains(&options.durability) {

@@ -135,7 +135,8 @@ pub unsafe extern "C" fn symlease_replay(
                 id: id.to_string(),
                 record: Ok(lease.clone()),
             };
-            match in_callback(|| visitor.show(&found, &judge)) {
+            let evidence = campaign.evidence(Table::Work, lease, &judge);
+            match in_callback(|| visitor.show(&found, &judge, &evidence)) {
                 true => Ok(()),
                 false => {
                     let text = format!("replay {id}: the publish callback refused");

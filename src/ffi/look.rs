@@ -11,13 +11,11 @@ use super::types::{
     symlease_view_fn,
 };
 use crate::campaign::look::Found;
+use crate::campaign::Campaign;
 use crate::engine::Table;
 use crate::error::{Error, Kind, Result};
-use crate::model::lease::Judge;
+use crate::model::lease::{Evidence, Judge, Life, Presence};
 use crate::record::lease::{Lease, Status};
-
-/// Seconds a record may be dated ahead before it is called FUTURE.
-const SKEW: f64 = 60.0;
 
 /// Shows records of a lease table in id order, each once, from behind the id
 /// `after_id` (NULL: from the first), at most `limit` (0: all) of those in
@@ -53,7 +51,10 @@ pub unsafe extern "C" fn symlease_scan(
                 return true;
             }
             shown += 1;
-            visitor.show(&found, &judge) && (limit == 0 || shown < limit)
+            let evidence = found.record.as_ref().ok();
+            let evidence = evidence.map(|lease| campaign.evidence(table, lease, &judge));
+            visitor.show(&found, &judge, &evidence.unwrap_or_default())
+                && (limit == 0 || shown < limit)
         })?;
         Ok(SYMLEASE_OK)
     })
@@ -88,7 +89,7 @@ pub unsafe extern "C" fn symlease_list_expired(
         };
         let visitor = Visitor::new(visit, user)?;
         let judge = campaign.judge(Table::Work, campaign.now()?, ttl);
-        visitor.show_all(campaign.expired(ttl)?, limit, &judge);
+        visitor.show_all(campaign, campaign.expired(ttl)?, limit, &judge);
         Ok(SYMLEASE_OK)
     })
 }
@@ -110,7 +111,7 @@ pub unsafe extern "C" fn symlease_list_commits(
         let campaign = unsafe { open_handle(campaign)? };
         let visitor = Visitor::new(visit, user)?;
         let judge = campaign.judge(Table::Work, campaign.now()?, None);
-        visitor.show_all(campaign.committing()?, limit, &judge);
+        visitor.show_all(campaign, campaign.committing()?, limit, &judge);
         Ok(SYMLEASE_OK)
     })
 }
@@ -226,15 +227,21 @@ fn kind(found: &Found) -> i32 {
     }
 }
 
-fn life(lease: &Lease, judge: &Judge) -> i32 {
-    if lease.updated() == 0.0 {
-        SYMLEASE_LIFE_ABANDONED
-    } else if lease.updated() > judge.now + SKEW {
-        SYMLEASE_LIFE_FUTURE
-    } else if judge.remaining(lease) > 0.0 {
-        SYMLEASE_LIFE_LIVE
-    } else {
-        SYMLEASE_LIFE_EXPIRED
+fn life(life: Life) -> i32 {
+    match life {
+        Life::Live => SYMLEASE_LIFE_LIVE,
+        Life::Expired => SYMLEASE_LIFE_EXPIRED,
+        Life::Abandoned => SYMLEASE_LIFE_ABANDONED,
+        Life::Dead => SYMLEASE_LIFE_DEAD,
+        Life::Future => SYMLEASE_LIFE_FUTURE,
+    }
+}
+
+fn holder(presence: Presence) -> i32 {
+    match presence {
+        Presence::Unknown => SYMLEASE_HOLDER_UNKNOWN,
+        Presence::Alive => SYMLEASE_HOLDER_ALIVE,
+        Presence::Dead => SYMLEASE_HOLDER_DEAD,
     }
 }
 
@@ -250,21 +257,22 @@ impl Visitor {
         Ok(Visitor { call, user })
     }
 
-    fn show_all(&self, leases: Vec<Lease>, limit: usize, judge: &Judge) {
+    fn show_all(&self, campaign: &Campaign, leases: Vec<Lease>, limit: usize, judge: &Judge) {
         let limit = if limit == 0 { usize::MAX } else { limit };
         for lease in leases.into_iter().take(limit) {
+            let evidence = campaign.evidence(Table::Work, &lease, judge);
             let found = Found {
                 id: lease.id().to_string(),
                 record: Ok(lease),
             };
-            if !self.show(&found, judge) {
+            if !self.show(&found, judge, &evidence) {
                 break;
             }
         }
     }
 
     /// Shows one record; answers whether to go on.
-    pub(super) fn show(&self, found: &Found, judge: &Judge) -> bool {
+    pub(super) fn show(&self, found: &Found, judge: &Judge, evidence: &Evidence) -> bool {
         // A peer's text is cut at a NUL, which C could not see past anyway.
         let text = |text: &str| CString::new(text.split('\0').next().unwrap_or("")).ok();
         let lease = found.record.as_ref().ok();
@@ -296,13 +304,13 @@ impl Visitor {
             target: lease.and_then(Lease::target).unwrap_or(0),
             updated: lease.map_or(0.0, Lease::updated),
             ttl: lease.map_or(0.0, |lease| judge.ttl_of(lease)),
-            remaining: lease.map_or(0.0, |lease| judge.remaining(lease)),
+            remaining: lease.map_or(0.0, |lease| judge.remaining(lease, evidence)),
             worker: lease.map_or(0, Lease::worker),
             attempts: lease.map_or(0, Lease::attempts),
             steals: lease.map_or(0, Lease::steals),
             status: kind(found),
-            life: lease.map_or(0, |lease| life(lease, judge)),
-            holder: SYMLEASE_HOLDER_UNKNOWN,
+            life: lease.map_or(0, |lease| life(judge.life(lease, evidence))),
+            holder: holder(evidence.presence),
         };
         // SAFETY: the caller's function, with strings that live until it returns.
         unsafe { (self.call)(self.user, &view) == 0 }

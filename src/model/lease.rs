@@ -8,6 +8,43 @@ use crate::record::lease::{Lease, Status};
 /// year 2262. A clock beyond it (F28) must not use up the numbers at once.
 const CLOCK_FENCE_MAX: u64 = i64::MAX as u64;
 
+/// What is known of the session that a record names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Presence {
+    /// None is named, or nothing is proven (D2).
+    #[default]
+    Unknown,
+    /// Its process keeps it locked.
+    Alive,
+    /// Its process is gone (D1).
+    Dead,
+}
+
+/// What a reader knows beyond the record's bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Evidence {
+    /// Of the record's session.
+    pub presence: Presence,
+    /// Seconds for which this handle has seen the same bytes, on its own
+    /// monotonic clock.
+    pub unchanged: f64,
+}
+
+/// Where a lease stands in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// Within its TTL.
+    Live,
+    /// Past its TTL.
+    Expired,
+    /// Given back.
+    Abandoned,
+    /// Its session is dead.
+    Dead,
+    /// Dated further ahead than clocks may differ; judged by observation.
+    Future,
+}
+
 /// How a reader judges whether a lease lives.
 #[derive(Clone, Copy, Debug)]
 pub struct Judge {
@@ -17,6 +54,10 @@ pub struct Judge {
     pub ttl: Option<f64>,
     /// Seconds; where neither the call nor the record names one (F31).
     pub default_ttl: f64,
+    /// Seconds that a clock may be ahead.
+    pub skew: f64,
+    /// Every record is judged by observation, whatever it is dated.
+    pub observed: bool,
 }
 
 impl Judge {
@@ -25,19 +66,49 @@ impl Judge {
         self.ttl.or_else(|| lease.ttl()).unwrap_or(self.default_ttl)
     }
 
-    /// Seconds until the lease is past its TTL; negative: past.
-    pub fn remaining(&self, lease: &Lease) -> f64 {
+    /// Whether what this handle has seen decides, and not the record's time:
+    /// a record from the future is not immortal (F28).
+    pub fn by_observation(&self, lease: &Lease) -> bool {
+        lease.updated() != 0.0 && (self.observed || lease.updated() > self.now + self.skew)
+    }
+
+    /// Seconds until the lease is past its TTL; not above 0: past.
+    pub fn remaining(&self, lease: &Lease, evidence: &Evidence) -> f64 {
         if lease.updated() == 0.0 {
             return -self.now.abs();
         }
-        self.ttl_of(lease) - (self.now - lease.updated())
+        let age = if self.by_observation(lease) {
+            evidence.unchanged
+        } else {
+            self.now - lease.updated()
+        };
+        self.ttl_of(lease) - age
     }
 
-    /// `leased`, not abandoned, and within its TTL.
-    pub fn live(&self, lease: &Lease) -> bool {
-        lease.status() == Status::Leased
-            && lease.updated() != 0.0
-            && self.now - lease.updated() < self.ttl_of(lease)
+    /// Whether whoever holds the record may still be at work: not abandoned,
+    /// within its TTL, and its session not known dead.
+    pub fn holder_lives(&self, lease: &Lease, evidence: &Evidence) -> bool {
+        matches!(self.life(lease, evidence), Life::Live | Life::Future)
+    }
+
+    /// `leased` by a holder that may be at work.
+    pub fn live(&self, lease: &Lease, evidence: &Evidence) -> bool {
+        lease.status() == Status::Leased && self.holder_lives(lease, evidence)
+    }
+
+    /// Where the record stands in time.
+    pub fn life(&self, lease: &Lease, evidence: &Evidence) -> Life {
+        if lease.updated() == 0.0 {
+            Life::Abandoned
+        } else if evidence.presence == Presence::Dead {
+            Life::Dead
+        } else if self.remaining(lease, evidence) <= 0.0 {
+            Life::Expired
+        } else if lease.updated() > self.now + self.skew {
+            Life::Future
+        } else {
+            Life::Live
+        }
     }
 }
 
@@ -60,6 +131,8 @@ pub struct Request<'a> {
     pub fence_floor: u64,
     /// How the present record is judged.
     pub judge: Judge,
+    /// The session that is named in the record; `None`: its TTL alone decides.
+    pub session: Option<&'a str>,
 }
 
 /// The answer to a claim of one record.
@@ -104,7 +177,12 @@ pub enum Step {
 }
 
 /// Whether `record` may be claimed.
-pub fn claimable(record: Option<&Lease>, takeover: bool, judge: &Judge) -> Claim {
+pub fn claimable(
+    record: Option<&Lease>,
+    takeover: bool,
+    judge: &Judge,
+    evidence: &Evidence,
+) -> Claim {
     let Some(lease) = record else {
         return Claim::Free;
     };
@@ -112,9 +190,9 @@ pub fn claimable(record: Option<&Lease>, takeover: bool, judge: &Judge) -> Claim
     match lease.status() {
         Status::Done => Claim::Done { owner },
         Status::Committing => Claim::Committing { owner },
-        Status::Leased if !takeover && judge.live(lease) => Claim::Held {
+        Status::Leased if !takeover && judge.live(lease, evidence) => Claim::Held {
             owner,
-            remaining: judge.remaining(lease),
+            remaining: judge.remaining(lease, evidence),
         },
         Status::Leased => Claim::Free,
     }
@@ -148,9 +226,10 @@ pub fn claimed(id: &str, record: Option<&Lease>, request: &Request<'_>, fence: u
     let steals = record
         .map_or(0, Lease::steals)
         .saturating_add(u32::from(stolen));
-    for gone in ["commit", "completed", "session"] {
+    for gone in ["commit", "completed"] {
         next.remove(gone);
     }
+    next.name_session(request.session);
     if let Some(payload) = request.payload {
         next.set_raw("payload", payload.to_string());
     }
@@ -168,23 +247,24 @@ pub fn claimed(id: &str, record: Option<&Lease>, request: &Request<'_>, fence: u
     next
 }
 
-/// Renews a lease. A lease past its TTL that nobody took is still its holder's.
-pub fn heartbeat(record: Option<&Lease>, token: &str, now: f64) -> Step {
+/// Renews a lease, which from then on follows the caller's session. A lease
+/// past its TTL that nobody took is still its holder's.
+pub fn heartbeat(record: Option<&Lease>, token: &str, now: f64, session: Option<&str>) -> Step {
     match holder(record, token) {
         Err(step) => step,
-        Ok((lease, Status::Done)) => {
-            debug_assert_eq!(lease.status(), Status::Done);
-            Step::Already
-        }
-        Ok((lease, _)) => {
-            let mut next = lease.clone();
-            next.set_float("updated", now);
-            // The session decides who lives (D1): one that did not renew it must not stay named.
-            next.remove("session");
-            bump(&mut next);
-            Step::Publish(Box::new(next))
-        }
+        Ok((_, Status::Done)) => Step::Already,
+        Ok((lease, _)) => Step::Publish(Box::new(renewed(lease, now, session))),
     }
+}
+
+/// The record with a new time, named by who renewed it: a session that did not
+/// must not stay named, for it decides who lives (D1).
+pub fn renewed(lease: &Lease, now: f64, session: Option<&str>) -> Lease {
+    let mut next = lease.clone();
+    next.set_float("updated", now);
+    next.name_session(session);
+    bump(&mut next);
+    next
 }
 
 /// Gives the work back untried: anyone may claim at once.
@@ -205,16 +285,23 @@ pub fn abandon(record: Option<&Lease>, token: &str, fresh: &str) -> Step {
 }
 
 /// Begins the commit: from here neither TTL nor death makes it stealable.
-pub fn begin_commit(record: Option<&Lease>, token: &str, manifest: &str) -> Step {
+pub fn begin_commit(
+    record: Option<&Lease>,
+    token: &str,
+    manifest: &str,
+    session: Option<&str>,
+) -> Step {
     match holder(record, token) {
         Err(step) => step,
         Ok((_, Status::Done)) => Step::Stale,
         Ok((lease, Status::Committing)) => match lease.commit() {
             Some(there) if there == manifest => Step::Unchanged,
             Some(_) => Step::Conflict,
-            None => Step::Publish(Box::new(committing(lease, manifest))),
+            None => Step::Publish(Box::new(committing(lease, manifest, session))),
         },
-        Ok((lease, Status::Leased)) => Step::Publish(Box::new(committing(lease, manifest))),
+        Ok((lease, Status::Leased)) => {
+            Step::Publish(Box::new(committing(lease, manifest, session)))
+        }
     }
 }
 
@@ -253,10 +340,11 @@ pub fn verify(record: Option<&Lease>, token: &str) -> Step {
     }
 }
 
-fn committing(lease: &Lease, manifest: &str) -> Lease {
+fn committing(lease: &Lease, manifest: &str, session: Option<&str>) -> Lease {
     let mut next = lease.clone();
     next.set_text("status", Status::Committing.as_str());
     next.set_raw("commit", manifest.to_string());
+    next.name_session(session);
     bump(&mut next);
     next
 }

@@ -227,6 +227,14 @@ impl Lease {
         self.count("steals")
     }
 
+    /// Names a session, or none.
+    pub fn name_session(&mut self, name: Option<&str>) {
+        match name {
+            Some(name) => self.set_text("session", name),
+            None => self.remove("session"),
+        }
+    }
+
     /// Writes a text field.
     pub fn set_text(&mut self, key: &str, value: &str) {
         let mut text = String::new();

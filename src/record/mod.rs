@@ -10,5 +10,6 @@ pub mod map;
 pub mod number;
 pub mod path;
 pub mod reader;
+pub mod session;
 pub mod shard;
 pub mod transaction;

@@ -4,9 +4,9 @@
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::raw::c_int;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
-use std::sync::Once;
 
+use super::held::{self, forget, pid, remember};
+use super::machine;
 use super::quiet::Quiet;
 use super::{waiters, Answer, Errno, Fd, FileKind, Open, Stat, Sys};
 
@@ -14,34 +14,10 @@ use super::{waiters, Answer, Errno, Fd, FileKind, Open, Stat, Sys};
 #[derive(Clone, Copy, Debug)]
 pub struct Linux(());
 
-/// How many locks the processes' threads may hold at once and still be sure
-/// that a forked child drops its copies of them.
-const HELD_MAX: usize = 4096;
-
-/// Lock descriptors held by this process, for the child of a fork to close:
-/// flock belongs to the open file description, which the child shares, so a
-/// child that lives on would keep a killed parent's lock alive (F1, L7).
-static HELD: [AtomicI32; HELD_MAX] = [const { AtomicI32::new(-1) }; HELD_MAX];
-
-/// Forks begun and ended. A lock file opened before one and remembered after it
-/// has a copy in the child that the table does not know.
-static FORKS: AtomicU64 = AtomicU64::new(0);
-static FORKED: AtomicU64 = AtomicU64::new(0);
-
-/// The process that the table belongs to.
-static OWNER: AtomicI32 = AtomicI32::new(0);
-
 impl Linux {
     /// The system. The first call registers the fork handler.
     pub fn new() -> Linux {
-        static FORK: Once = Once::new();
-        FORK.call_once(|| {
-            OWNER.store(pid(), Ordering::SeqCst);
-            // SAFETY: the handlers only use atomics and call close and getpid,
-            // which are async-signal-safe; the library is never unloaded
-            // (`-z nodelete`), so the pointers stay good.
-            unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
-        });
+        held::start();
         Linux(())
     }
 }
@@ -50,50 +26,6 @@ impl Default for Linux {
     fn default() -> Self {
         Linux::new()
     }
-}
-
-extern "C" fn before_fork() {
-    FORKS.fetch_add(1, Ordering::SeqCst);
-}
-
-extern "C" fn after_fork() {
-    FORKED.fetch_add(1, Ordering::SeqCst);
-}
-
-extern "C" fn in_child() {
-    // The other threads' forks do not run here.
-    FORKED.store(FORKS.load(Ordering::SeqCst), Ordering::SeqCst);
-    OWNER.store(pid(), Ordering::SeqCst);
-    for slot in &HELD {
-        let fd = slot.swap(-1, Ordering::SeqCst);
-        if fd >= 0 {
-            // SAFETY: the descriptor was this library's in the parent, and the
-            // child has run nothing yet that could have closed it.
-            unsafe { libc::close(fd) };
-        }
-    }
-}
-
-fn pid() -> i32 {
-    // SAFETY: getpid has no precondition.
-    unsafe { libc::getpid() }
-}
-
-/// Puts a held lock's descriptor into the table. A full table refuses the lock:
-/// one that a child would keep alive is worse than none.
-fn remember(fd: c_int) -> bool {
-    HELD.iter().any(|slot| {
-        slot.compare_exchange(-1, fd, Ordering::SeqCst, Ordering::Relaxed)
-            .is_ok()
-    })
-}
-
-/// Takes it out again. False in a child that has closed it already.
-fn forget(fd: c_int) -> bool {
-    HELD.iter().any(|slot| {
-        slot.compare_exchange(fd, -1, Ordering::SeqCst, Ordering::Relaxed)
-            .is_ok()
-    })
 }
 
 pub(super) fn errno() -> Errno {
@@ -152,6 +84,20 @@ fn to_stat(raw: &libc::stat) -> Stat {
         size: raw.st_size.max(0) as u64,
         kind,
     }
+}
+
+/// Takes a lock without waiting. Remembered before it is taken: a fork in
+/// between must find it.
+fn flock(fd: Fd, how: c_int) -> Answer<()> {
+    if !remember(fd.0) {
+        return Err(Errno(libc::ENOLCK));
+    }
+    // SAFETY: a plain call on a descriptor of the caller.
+    let taken = done(|| unsafe { i64::from(libc::flock(fd.0, how | libc::LOCK_NB)) });
+    if taken.is_err() {
+        forget(fd.0);
+    }
+    taken
 }
 
 impl Sys for Linux {
@@ -250,21 +196,23 @@ impl Sys for Linux {
     }
 
     fn lock(&self, fd: Fd) -> Answer<()> {
-        // Remembered before it is taken: a fork in between must find it.
-        if !remember(fd.0) {
-            return Err(Errno(libc::ENOLCK));
-        }
-        // SAFETY: a plain call on a descriptor of the caller.
-        let taken = done(|| unsafe { i64::from(libc::flock(fd.0, libc::LOCK_EX | libc::LOCK_NB)) });
-        if taken.is_err() {
-            forget(fd.0);
-        }
-        taken
+        flock(fd, libc::LOCK_EX)
+    }
+
+    fn lock_shared(&self, fd: Fd) -> Answer<()> {
+        flock(fd, libc::LOCK_SH)
+    }
+
+    fn keep(&self, fd: Fd, stat: &Stat) {
+        held::keep(fd.0, stat.device, stat.inode);
+    }
+
+    fn disown(&self, fd: Fd, stat: &Stat) {
+        held::disown(fd.0, stat.device, stat.inode);
     }
 
     fn forks(&self) -> Option<u64> {
-        let ended = FORKED.load(Ordering::SeqCst);
-        Some(FORKS.load(Ordering::SeqCst)).filter(|begun| *begun == ended)
+        held::forks()
     }
 
     fn waiters(&self, contended: bool) -> Option<&'static waiters::Page> {
@@ -273,10 +221,10 @@ impl Sys for Linux {
 
     fn unlock(&self, fd: Fd) {
         // In a forked child the handler closed it; the number may be the host's now.
-        if !HELD.iter().any(|slot| slot.load(Ordering::SeqCst) == fd.0) {
+        if !held::is_held(fd.0) {
             return;
         }
-        if OWNER.load(Ordering::SeqCst) == pid() {
+        if held::is_ours() {
             // SAFETY: the descriptor is this process's. LOCK_UN frees the lock
             // even while a just-forked child still has a copy.
             unsafe { libc::flock(fd.0, libc::LOCK_UN) };
@@ -361,6 +309,14 @@ impl Sys for Linux {
 
     fn process(&self) -> u32 {
         pid() as u32
+    }
+
+    fn boot(&self) -> String {
+        machine::boot(self)
+    }
+
+    fn on_block_device(&self, device: u64) -> bool {
+        machine::on_block_device(self, device)
     }
 }
 

@@ -1,7 +1,9 @@
 //! The system calls that the directory engines make, as one trait, so that a
 //! simulated kernel can stand in for the real one.
 
+mod held;
 mod linux;
+mod machine;
 pub mod probe;
 mod quiet;
 pub mod waiters;
@@ -88,6 +90,16 @@ pub trait Sys: Send + Sync {
     fn set_mode(&self, fd: Fd, mode: u32) -> Answer<()>;
     /// flock(2), exclusive, without waiting.
     fn lock(&self, fd: Fd) -> Answer<()>;
+    /// flock(2), shared, without waiting: only for looking whether a session
+    /// lives (D2).
+    fn lock_shared(&self, fd: Fd) -> Answer<()> {
+        self.lock(fd)
+    }
+    /// The lock on this descriptor is kept between calls. The host may close
+    /// it: nothing is done to the descriptor once it is another file (F7).
+    fn keep(&self, _fd: Fd, _stat: &Stat) {}
+    /// The descriptor is not ours any more: the host closed it (F7).
+    fn disown(&self, _fd: Fd, _stat: &Stat) {}
     /// How many times this process has begun to fork; `None` while a fork runs.
     fn forks(&self) -> Option<u64> {
         Some(0)
@@ -113,6 +125,15 @@ pub trait Sys: Send + Sync {
     fn host(&self) -> String;
     /// getpid(2).
     fn process(&self) -> u32;
+    /// The kernel's boot id, random at each boot; empty where there is none.
+    fn boot(&self) -> String {
+        String::new()
+    }
+    /// Whether a device number is a block device of this machine, so that no
+    /// other machine's processes can have files on it open.
+    fn on_block_device(&self, _device: u64) -> bool {
+        false
+    }
 }
 
 /// The name of an error number, where it is one that these calls give.

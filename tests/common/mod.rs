@@ -22,6 +22,14 @@ pub struct Faulty {
     pub die_at: AtomicU64,
     /// Runs once, between a lock file's opening and its being locked.
     pub before_lock: Mutex<Option<fn()>>,
+    /// Shared locks tried: looks at sessions (D5).
+    pub shared_locks: AtomicU64,
+    /// Another boot than this machine's.
+    pub boot: Mutex<Option<String>>,
+    /// Whether devices are this machine's; `None`: as they are.
+    pub own_device: Mutex<Option<bool>>,
+    /// Nanoseconds that the monotonic clock is ahead of the machine's.
+    pub ahead: AtomicU64,
 }
 
 impl Faulty {
@@ -33,6 +41,10 @@ impl Faulty {
             errno: AtomicU64::new(0),
             die_at: AtomicU64::new(0),
             before_lock: Mutex::new(None),
+            shared_locks: AtomicU64::new(0),
+            boot: Mutex::new(None),
+            own_device: Mutex::new(None),
+            ahead: AtomicU64::new(0),
         })
     }
 
@@ -126,6 +138,24 @@ impl Sys for Faulty {
         }
         self.inner.lock(fd)
     }
+    fn lock_shared(&self, fd: Fd) -> Answer<()> {
+        self.shared_locks.fetch_add(1, Ordering::SeqCst);
+        self.inner.lock_shared(fd)
+    }
+    fn keep(&self, fd: Fd, stat: &Stat) {
+        self.inner.keep(fd, stat);
+    }
+    fn disown(&self, fd: Fd, stat: &Stat) {
+        self.inner.disown(fd, stat);
+    }
+    fn boot(&self) -> String {
+        let boot = self.boot.lock().unwrap().clone();
+        boot.unwrap_or_else(|| self.inner.boot())
+    }
+    fn on_block_device(&self, device: u64) -> bool {
+        let own = *self.own_device.lock().unwrap();
+        own.unwrap_or_else(|| self.inner.on_block_device(device))
+    }
     fn forks(&self) -> Option<u64> {
         self.inner.forks()
     }
@@ -136,7 +166,7 @@ impl Sys for Faulty {
         self.inner.names(dir)
     }
     fn monotonic(&self) -> u64 {
-        self.inner.monotonic()
+        self.inner.monotonic() + self.ahead.load(Ordering::SeqCst)
     }
     fn realtime(&self) -> f64 {
         self.inner.realtime()
@@ -198,17 +228,39 @@ fn engine(root: &Path, sys: &Arc<dyn Sys>) -> Files {
 pub type Clock = Arc<Mutex<f64>>;
 
 pub fn campaign(root: &Path, owner: &str, clock: &Clock, sys: Arc<dyn Sys>) -> Campaign {
+    over(engine(root, &sys), settings(root, owner), clock, sys)
+}
+
+/// The same, with a session (D1).
+pub fn with_session(root: &Path, owner: &str, clock: &Clock, sys: Arc<dyn Sys>) -> Campaign {
+    let engine = engine(root, &sys).with_sessions(owner);
+    over(engine, settings(root, owner), clock, sys)
+}
+
+/// The same without one, judging by observation.
+pub fn observing(root: &Path, owner: &str, clock: &Clock, sys: Arc<dyn Sys>) -> Campaign {
     let settings = Settings {
+        observed: true,
+        ..settings(root, owner)
+    };
+    over(engine(root, &sys), settings, clock, sys)
+}
+
+fn settings(root: &Path, owner: &str) -> Settings {
+    Settings {
         owner: owner.to_string(),
         worker: 0,
         work_ttl: 10.0,
         target_ttl: 10.0,
         base: root.as_os_str().as_encoded_bytes().to_vec(),
         ..Settings::default()
-    };
+    }
+}
+
+fn over(engine: Files, settings: Settings, clock: &Clock, sys: Arc<dyn Sys>) -> Campaign {
     let clock = Arc::clone(clock);
     Campaign::new(
-        Box::new(engine(root, &sys)),
+        Box::new(engine),
         settings,
         Store::new(Arc::clone(&sys), true, 0o600),
         Box::new(move || *clock.lock().unwrap()),

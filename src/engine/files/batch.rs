@@ -61,6 +61,7 @@ impl Files {
         for (at, key) in keys.iter().enumerate() {
             answers[first + at] = root.enter(key, &mut open);
         }
+        self.sweep_first(root, keys, &open);
         let mut locks = Vec::new();
         let mut ready = Vec::new();
         for (at, key) in keys.iter().enumerate() {

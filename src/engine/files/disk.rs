@@ -150,7 +150,8 @@ impl Disk {
         bytes.map(Some)
     }
 
-    fn read_open(&self, fd: Fd, name: &CStr, most: u64) -> Result<Vec<u8>> {
+    /// Reads an open regular file of at most `most` bytes.
+    pub(super) fn read_open(&self, fd: Fd, name: &CStr, most: u64) -> Result<Vec<u8>> {
         let stat = self
             .sys
             .stat(fd)
@@ -194,7 +195,8 @@ impl Disk {
         written
     }
 
-    fn fill(&self, fd: Fd, name: &CStr, bytes: &[u8]) -> Result<()> {
+    /// Writes a new file's bytes and syncs them.
+    pub(super) fn fill(&self, fd: Fd, name: &CStr, bytes: &[u8]) -> Result<()> {
         if self.file_mode & 0o077 != 0 {
             self.sys
                 .set_mode(fd, self.file_mode)

@@ -200,6 +200,10 @@ impl Files {
         let sys = &authority.disk().sys;
         let deadline = sys.monotonic().saturating_add(authority.lock_timeout);
         let state = authority.state()?;
+        if authority.root.sweeps(0) {
+            // What cannot be swept is left: the merge itself says what is wrong (H4).
+            let _ = self.sweep_coverage();
+        }
         loop {
             let locks = self.lock_shards(authority, &state, shards, deadline)?;
             let Some(place) = authority.pending(shards)? else {

@@ -8,11 +8,11 @@ pub(super) mod paths;
 mod publish;
 mod queue;
 mod root;
+mod session;
 mod side;
 mod sweep;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::CString;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -22,8 +22,10 @@ pub use self::merge::Coverage;
 use self::publish::Item;
 pub use self::root::Named;
 use self::root::Root;
+use self::sweep::named_sessions;
 use super::{Change, Counters, Decide, DecideMerge, DecideOne, Engine, Read, Side, Table};
 use crate::error::{Error, Kind, Result};
+use crate::model::lease::Presence;
 use crate::record::shard::Shard;
 use crate::sys::Sys;
 
@@ -84,6 +86,19 @@ impl Files {
     pub fn work_files(&self) -> (bool, u32) {
         let disk = self.work.as_ref().map(|root| &root.disk);
         disk.map_or((true, 0o600), |disk| (disk.durable, disk.file_mode))
+    }
+
+    /// From now on this handle keeps a session in each root where it changes
+    /// leases (D1), for `owner`.
+    pub fn with_sessions(mut self, owner: &str) -> Files {
+        let coverage = self
+            .coverage
+            .iter_mut()
+            .map(|authority| &mut authority.root);
+        for root in self.work.iter_mut().chain(&mut self.target).chain(coverage) {
+            root.with_session(owner);
+        }
+        self
     }
 
     /// Whether any of the roots is there.
@@ -148,6 +163,7 @@ impl Files {
         for key in keys {
             root.enter(key, &mut directories)?;
         }
+        self.sweep_first(root, keys, &directories);
         let mut locks = Vec::with_capacity(keys.len());
         let mut reads = Vec::with_capacity(keys.len());
         let mut places = Vec::with_capacity(keys.len());
@@ -183,6 +199,14 @@ impl Files {
     }
 }
 
+impl Drop for Files {
+    fn drop(&mut self) {
+        for root in self.work.iter().chain(&self.target) {
+            root.end_session();
+        }
+    }
+}
+
 impl Engine for Files {
     fn transact(&self, table: Table, keys: &[String], decide: &mut Decide<'_>) -> Result<()> {
         let root = self.root(table)?;
@@ -195,6 +219,21 @@ impl Engine for Files {
 
     fn merge(&self, shards: &[u32], decide: &mut DecideMerge<'_>) -> Result<()> {
         self.count(self.merge_shards(shards, decide))
+    }
+
+    fn session(&self, table: Table) -> Result<Option<String>> {
+        self.root(table)?.session()
+    }
+
+    fn presence(&self, table: Table, session: &str) -> Presence {
+        let root = self.root(table);
+        root.map_or(Presence::Unknown, |root| root.presence(session))
+    }
+
+    fn monotonic(&self) -> u64 {
+        let coverage = self.coverage.iter().map(|authority| &authority.root);
+        let mut roots = self.work.iter().chain(&self.target).chain(coverage);
+        roots.next().map_or(0, |root| root.disk.sys.monotonic())
     }
 
     fn fence_floor(&self, table: Table) -> Result<u64> {
@@ -243,17 +282,9 @@ impl Engine for Files {
         let mut removed = 0;
         for root in self.work.iter().chain(&self.target) {
             root.each_name(&mut |directory, _, name| {
-                let Some(id) = paths::temporary_id(name) else {
-                    return;
-                };
-                // Holding the lock is the only proof that its writer is gone (F22).
-                let Ok(_lock) = take(&root.disk, &self.waits, directory, id, 0) else {
-                    return;
-                };
-                let gone = CString::new(name)
-                    .is_ok_and(|name| root.disk.sys.unlink(directory.fd, &name).is_ok());
-                removed += u64::from(gone);
+                removed += self.sweep_one(root, directory, name);
             })?;
+            removed += root.sweep_sessions(&|| named_sessions(root))?;
         }
         Ok(removed + self.sweep_coverage()?)
     }

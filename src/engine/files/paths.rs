@@ -115,6 +115,21 @@ pub fn shard_temporary(name: &[u8]) -> Option<u32> {
     (shard_name(shard) == number && !rest.is_empty()).then_some(shard)
 }
 
+/// A root's folder of sessions.
+pub fn sessions_path(root: &[u8]) -> Result<CString> {
+    below(root, b"/.sessions")
+}
+
+/// A session before it has its name.
+pub fn session_temporary(name: &str) -> String {
+    format!("{name}.tmp")
+}
+
+/// The session that a temporary is to become.
+pub fn temporary_session(name: &str) -> Option<&str> {
+    name.strip_suffix(".tmp")
+}
+
 /// A path for the system: no NUL, not too long.
 pub fn c_path(path: Vec<u8>) -> Result<CString> {
     if path.len() > PATH_MAX {

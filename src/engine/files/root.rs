@@ -4,12 +4,13 @@
 use std::collections::btree_map::Entry;
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::disk::{failed, Directory, Disk};
 use super::paths::{self, IDENTITY};
 use super::publish;
+use super::session::Sessions;
 use crate::engine::Read;
 use crate::error::{Error, Kind, Result};
 use crate::record::id::{hex, shard_of};
@@ -42,6 +43,10 @@ pub struct Root {
     read_only: bool,
     /// The identity on disk, once it was seen.
     seen: OnceLock<Identity>,
+    /// The sessions in it.
+    pub sessions: Sessions,
+    /// Folders that this handle has swept at its first change there (H4).
+    swept: Vec<AtomicBool>,
     /// The fence floor, once it was read: it is raised only while no handle is open.
     floor: OnceLock<u64>,
 }
@@ -66,6 +71,8 @@ impl Root {
         let mut root = Root {
             path,
             shards,
+            sessions: Sessions::new(&disk, None),
+            swept: Vec::new(),
             disk,
             read_only,
             seen: OnceLock::new(),
@@ -78,7 +85,23 @@ impl Root {
             root.disk.file_mode = there.mode;
             let _ = root.seen.set(there);
         }
+        root.swept
+            .resize_with(root.shards as usize, AtomicBool::default);
         Ok(root)
+    }
+
+    /// From now on this handle keeps a session here, and sweeps.
+    pub fn with_session(&mut self, owner: &str) {
+        self.sessions = Sessions::new(&self.disk, Some(owner.to_string()));
+    }
+
+    /// Whether a folder is to be swept: at the first change there by a handle
+    /// with a session (H4).
+    pub fn sweeps(&self, shard: u32) -> bool {
+        let swept = self.swept.get(shard as usize);
+        swept.is_some_and(|swept| !swept.load(Ordering::Relaxed))
+            && self.sessions.wanted(&self.disk)
+            && swept.is_some_and(|swept| !swept.swap(true, Ordering::Relaxed))
     }
 
     /// Whether the root's directory is there.

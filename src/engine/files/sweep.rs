@@ -1,12 +1,72 @@
-//! Coverage temporaries that killed writers left (H4, F22).
+//! Temporaries and sessions that killed writers left (H4, F22, D1).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString};
 
 use super::disk::{failed, Directory};
+use super::lock::take;
+use super::root::Root;
 use super::{paths, Files};
 use crate::error::Result;
+use crate::record::id::shard_of;
+use crate::record::lease::Lease;
+
+/// Every session that a record of a root names.
+pub(super) fn named_sessions(root: &Root) -> Result<BTreeSet<String>> {
+    let mut named = BTreeSet::new();
+    let mut failure = None;
+    root.each_name(&mut |directory, _, name| {
+        let Some(id) = paths::record_id(name) else {
+            return;
+        };
+        match root.record(directory, id) {
+            Ok(Some(bytes)) => {
+                let lease = Lease::parse(id, &bytes);
+                named.extend(lease.ok().and_then(|lease| lease.session()));
+            }
+            Ok(None) => {}
+            // What cannot be read may name any: nothing is removed.
+            Err(error) => failure = Some(error),
+        }
+    })?;
+    failure.map_or(Ok(named), Err)
+}
 
 impl Files {
+    /// Removes a name if it is a temporary whose writer is gone: holding the
+    /// record's lock is the only proof of that (H4, F22). Answers how many.
+    pub(super) fn sweep_one(&self, root: &Root, directory: &Directory<'_>, name: &[u8]) -> u64 {
+        let Some(id) = paths::temporary_id(name) else {
+            return 0;
+        };
+        let Ok(_lock) = take(&root.disk, &self.waits, directory, id, 0) else {
+            return 0;
+        };
+        let unlink = |name: CString| root.disk.sys.unlink(directory.fd, &name).is_ok();
+        u64::from(CString::new(name).is_ok_and(unlink))
+    }
+
+    /// Sweeps the folders where this handle makes its first change (H4). What
+    /// cannot be swept is left: the change itself says what is wrong there.
+    pub(super) fn sweep_first(
+        &self,
+        root: &Root,
+        keys: &[String],
+        open: &BTreeMap<CString, Directory<'_>>,
+    ) {
+        for key in keys {
+            if !root.sweeps(shard_of(key, root.shards)) {
+                continue;
+            }
+            let Some(directory) = root.folder(key).ok().and_then(|path| open.get(&path)) else {
+                continue;
+            };
+            for name in root.disk.sys.names(directory.fd).unwrap_or_default() {
+                self.sweep_one(root, directory, &name);
+            }
+        }
+    }
+
     /// Temporaries of shards whose writers are gone. One of a transaction is
     /// proven abandoned only by the locks of all shards: its name tells none.
     pub(super) fn sweep_coverage(&self) -> Result<u64> {
