@@ -22,7 +22,7 @@ import report
 
 TTL = 4.0  # seconds a lease lives without a heartbeat
 RUN = 30.0  # seconds that the steady coordinator runs
-NEWCOMER = 45.0  # seconds that the newcomer may take; it ends when no work is left
+NEWCOMER = 120.0  # seconds that the newcomer may take; it ends when no work is left
 PAUSE_WAIT = 20.0  # seconds to wait for a pause point
 HOLD = 1.0  # seconds to look at a paused coordinator before it is killed
 END_WAIT = 15.0  # seconds beyond its time until a coordinator must have ended
