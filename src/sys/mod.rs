@@ -2,10 +2,12 @@
 //! simulated kernel can stand in for the real one.
 
 mod held;
+pub mod known;
 mod linux;
 mod machine;
 pub mod probe;
 mod quiet;
+mod scan;
 pub mod waiters;
 
 pub use linux::Linux;
