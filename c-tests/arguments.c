@@ -97,6 +97,10 @@ static void opening(const char *root) {
   WRONG(coverage_shards, 4097, "coverage_shards");
   WRONG(coordinator_index, 1, "coordinator_index");
 #undef WRONG
+  symlease_options_init(&options, sizeof options);
+  options.work_root = "one";
+  options.coverage_root = "./one/";
+  INVALID(symlease_open(NULL, &options, &out), "coverage_root");
   memset(&larger, 0, sizeof larger);
   larger.known.struct_size = sizeof larger;
   CHECK(symlease_open(root, &larger.known, &out) == SYMLEASE_OK);
@@ -141,6 +145,7 @@ static void work(symlease_campaign *a) {
   WRONG(struct_size, 0, "struct_size");
   WRONG(struct_size, sizeof options - 1, "struct_size");
   WRONG(owner, "\xff", "owner");
+  WRONG(owner, "", "owner");
   WRONG(ttl, NAN, "ttl"); /* F20 */
   WRONG(ttl, -1.0, "ttl");
   WRONG(new_ttl, INFINITY, "new_ttl");

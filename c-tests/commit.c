@@ -59,6 +59,66 @@ static int accept(void *user, const symlease_view *view) {
   return 0;
 }
 
+static void is(const char *path, const char *text) {
+  char found[64] = "";
+  FILE *file = fopen(path, "r");
+  CHECK(file != NULL && fgets(found, sizeof found, file) && strcmp(found, text) == 0);
+  CHECK(fclose(file) == 0);
+}
+
+/* What would lose a result is refused before anything changes. */
+static void own_files(symlease_campaign *a) {
+  const symlease_edge edges[] = {{40, 1}};
+  symlease_result results[2];
+  symlease_lease lease;
+  uint64_t replayed = 9;
+#define REFUSED(words)                                                           \
+  CHECK(symlease_commit(a, &lease, "corpus", results, 2) == SYMLEASE_E_INVALID); \
+  CHECK(strstr(symlease_last_error(), words) != NULL)
+  memset(results, 0, sizeof results);
+  claim(a, "own files", &lease);
+  put("staged/x", "x");
+  put("staged/x.map", "not a map");
+  put("staged/y", "y");
+  put("corpus/seed", "seed");
+  results[0].staged = results[1].staged = "staged/x";
+  REFUSED("results[1].staged");
+  results[1].staged = "staged/../staged/x";
+  REFUSED("results[1].staged");
+  results[0].map_kind = SYMLEASE_MAP_SPARSE;
+  results[0].edges = edges;
+  results[0].edge_count = 1;
+  results[1].staged = "staged/x.map";
+  REFUSED("results[1].staged");
+  results[1].staged = "corpus/seed";
+  results[1].name = "seed";
+  REFUSED("in the corpus already");
+  results[1].staged = "staged/y";
+  results[1].flags = 99;
+  REFUSED("results[1].flags");
+  results[1].flags = 0;
+  results[1].name = "a/b";
+  REFUSED("results[1].name");
+#undef REFUSED
+  is("staged/x", "x");
+  is("staged/x.map", "not a map");
+  is("corpus/seed", "seed");
+  /* without a map of ours the name beside a result is nobody's */
+  results[0].map_kind = SYMLEASE_MAP_NONE;
+  results[1].name = NULL;
+  CHECK(symlease_commit(a, &lease, "corpus", results, 2) == SYMLEASE_OK);
+  is("staged/x.map", "not a map");
+  CHECK(symlease_replay_commits(a, NULL, 0, &replayed) == SYMLEASE_E_INVALID && replayed == 0);
+  /* a commit of the caller's own is not symlease_commit's to finish */
+  claim(a, "own manifest", &lease);
+  CHECK(symlease_replay(a, lease.id, lease.token, accept, NULL) == SYMLEASE_CONFLICT);
+  CHECK(strstr(symlease_last_error(), "has not begun") != NULL);
+  CHECK(symlease_begin_commit(a, &lease, "{\"m\":1}") == SYMLEASE_OK);
+  CHECK(symlease_commit(a, &lease, "corpus", NULL, 0) == SYMLEASE_E_MISMATCH);
+  CHECK(strstr(symlease_last_error(), "symlease_replay") != NULL);
+  CHECK(symlease_replay(a, lease.id, lease.token, accept, NULL) == SYMLEASE_OK);
+}
+
 int main(int count, char **arguments) {
   symlease_campaign *a;
   symlease_lease lease;
@@ -99,6 +159,8 @@ int main(int count, char **arguments) {
   CHECK(access("corpus/3", R_OK) == 0 && access("staged/two", F_OK) != 0);
   CHECK(symlease_commit(a, &lease, "corpus", results, 3) == SYMLEASE_DONE);
 
+  own_files(a);
+  memset(results, 0, sizeof results);
   claim(a, "bad", &lease);
   put("staged/bad", "bad");
   results[0].staged = "staged/bad";

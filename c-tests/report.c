@@ -62,11 +62,13 @@ static void opening(const char *root) {
   symlease_campaign *a = NULL, *reader = NULL;
   symlease_lease lease;
   symlease_counts counts;
+  const symlease_edge edge = {67, 2};
   memset(&lease, 0, sizeof lease);
   snprintf(path, sizeof path, "%s/campaign", root);
   symlease_options_init(&options, sizeof options);
   options.flags = SYMLEASE_OPEN_EXISTING;
   CHECK(symlease_open(path, &options, &a) == SYMLEASE_E_IO);
+  CHECK(strstr(symlease_last_error(), path) != NULL);
   options.flags = SYMLEASE_OPEN_READ_ONLY; /* nothing there is an empty campaign */
   CHECK(symlease_open(path, &options, &reader) == SYMLEASE_OK);
   CHECK(symlease_work_id("x", 1, id) == SYMLEASE_OK);
@@ -83,11 +85,21 @@ static void opening(const char *root) {
   CHECK(symlease_read_stats(a, &json) == SYMLEASE_OK);
   CHECK(strstr(json, "\"owner\":\"from-environment\"") && strstr(json, "\"locks\":1,"));
   CHECK(strstr(json, "\"given\":\"1e9\",\"used\":\"86400\",\"variable\":\"SYMCC_WORK_LEASE_TTL\""));
+  CHECK(strstr(json, "\"lease_shards\":256") && strstr(json, "\"durability\":\"power\""));
+  CHECK(strstr(json, "\"session\":true") && strstr(json, "/campaign/.work_lease_table\""));
   symlease_string_free(json);
+  CHECK(symlease_read_record(a, SYMLEASE_TABLE_COVERAGE, "3", &json) == SYMLEASE_ABSENT);
+  CHECK(symlease_coverage_merge_sparse(a, &edge, 1, NULL) == SYMLEASE_OK);
+  CHECK(symlease_read_record(a, SYMLEASE_TABLE_COVERAGE, "3", &json) == SYMLEASE_OK);
+  CHECK(strstr(json, "\"entries\":[[67,2]]") != NULL);
+  symlease_string_free(json);
+  CHECK(symlease_read_record(a, SYMLEASE_TABLE_COVERAGE, "64", &json) == SYMLEASE_E_INVALID);
+  CHECK(symlease_read_record(a, SYMLEASE_TABLE_COVERAGE, "x", &json) == SYMLEASE_E_INVALID);
   symlease_close(a);
   symlease_close(reader);
   /* the three directories from the environment */
   CHECK(symlease_open_env(NULL, &a) == SYMLEASE_E_INVALID);
+  CHECK(strstr(symlease_last_error(), "SYMCC_COVERAGE_OWNER_DIR") != NULL);
   snprintf(path, sizeof path, "%s/campaign/.work_lease_table", root);
   CHECK(setenv("SYMCC_MULTI_MASTER_LEASE_DIR", path, 1) == 0);
   CHECK(symlease_open_env(NULL, &a) == SYMLEASE_OK);

@@ -326,7 +326,7 @@ typedef struct symlease_options {
    */
   double lock_timeout;
   /**
-   * Seconds that clocks may differ; 0: 60.
+   * Seconds that clocks may differ, at most 86,400; 0: 60.
    */
   double clock_skew;
   /**
@@ -355,7 +355,7 @@ typedef struct symlease_options {
    */
   uint32_t coverage_shards;
   /**
-   * From 0, less than coordinator_count.
+   * From 0, less than coordinator_count; both 0: the environment.
    */
   uint32_t coordinator_index;
   /**
@@ -363,8 +363,8 @@ typedef struct symlease_options {
    */
   uint32_t coordinator_count;
   /**
-   * Mode of files that are made; 0: what is there, else 0600. 0660 lets a
-   * group share a campaign.
+   * Mode of files that are made, within 0660 and at least 0600; 0: what is
+   * there, else 0600. 0660 lets a group share a campaign.
    */
   uint32_t file_mode;
   /**
@@ -1375,17 +1375,21 @@ symlease_status symlease_heartbeat_all(struct symlease_campaign *campaign,
 /**
  * Commits results under a lease: stages their maps, begins the commit, merges
  * the maps, publishes what is novel (or kept, or of unknown coverage) into the
- * corpus without replacing anything, removes the rest, completes. Each result
- * must be a regular file of its own on the corpus's file system; it and its
- * `<staged>.map` are gone afterwards. `n` = 0 is valid, and common.
+ * corpus (made where missing, mode 0700 or the campaign's) without replacing
+ * anything, removes the rest, completes. Each result must be a regular file of
+ * its own, not in the corpus under its name yet, on the corpus's file system.
+ * It is gone afterwards, and so is `<staged>.map` where it has a map: that name
+ * is symlease's, and a file there is replaced. `n` = 0 is valid, and common.
  *
  * OK: this caller completed the work, its results count; `results[]` says what
  * became of each (`outcome`, `novel_bits`, `digest`; a negative `status`: its
  * map was damaged, it was published as of unknown coverage). DONE: somebody
- * else completed it. STALE: the lease is lost, nothing was published. On an
- * error (E_IO, E_CORRUPT, E_MISMATCH, E_TIMEOUT, E_INDETERMINATE) the same call
- * again, or anybody's symlease_replay_commits, goes on. E_INVALID (EXDEV): a
- * result is not on its corpus's file system; nothing was changed. Relative
+ * else completed it. STALE: the lease is lost, nothing was published.
+ * E_MISMATCH also where the commit began with a manifest of the caller's own:
+ * symlease_replay ends that one. On an error (E_IO, E_CORRUPT, E_MISMATCH, E_TIMEOUT, E_INDETERMINATE) the same call
+ * again, or anybody's symlease_replay_commits, goes on. E_INVALID: an entry is
+ * wrong, named twice, or (EXDEV) not on its corpus's file system; nothing was
+ * changed. Relative
  * paths are those of the working directory. Any thread; heartbeats may go on.
  *
  * # Safety
@@ -1401,8 +1405,9 @@ symlease_status symlease_commit(struct symlease_campaign *campaign,
 /**
  * Finishes commits that dead coordinators left: removes their temporaries,
  * merges what they staged, publishes everything still staged, completes. Only
- * records past their TTL, with a manifest of symlease_commit for this
- * `corpus`. At most `limit` (0: all). `*replayed` is always written: how many
+ * records whose holder's session is dead or whose TTL is over, with a manifest
+ * of symlease_commit for this `corpus`: the same absolute path, links and `..`
+ * not resolved, so on several hosts the corpus lies at one path. At most `limit` (0: all). `*replayed` is always written: how many
  * this call completed. Goes on past a bad record and returns the first error
  * at the end. Call it at start and regularly. Any thread.
  *
@@ -1477,7 +1482,8 @@ symlease_status symlease_list_commits(struct symlease_campaign *campaign,
 
 /**
  * One record's JSON as it stands; free it with symlease_string_free. ABSENT.
- * E_CORRUPT: damaged. SYMLEASE_TABLE_COVERAGE is E_UNSUPPORTED in this version.
+ * E_CORRUPT: damaged. SYMLEASE_TABLE_COVERAGE: `id` is a shard's number in
+ * decimal.
  *
  * # Safety
  * `campaign` is open; `id` ends in NUL; `json` is valid.

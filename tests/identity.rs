@@ -3,9 +3,10 @@
 mod common;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use common::{files, options};
+use common::{campaign, files, options, Faulty};
+use symlease::campaign::ClaimOptions;
 use symlease::engine::files::{Files, Named};
 use symlease::engine::{Change, Engine, Table};
 use symlease::error::{Kind, Result};
@@ -212,4 +213,22 @@ fn the_fence_floor_carries_over_removed_records() {
         std::fs::write(&floor, bad).unwrap();
         assert_eq!(claim(b"four"), Err(Kind::Corrupt), "{bad}");
     }
+}
+
+/// M1: a root that somebody removed under an open handle gets its identity
+/// again before any record.
+#[test]
+fn a_removed_root_is_made_whole_again() {
+    let place = tempfile::tempdir().unwrap();
+    let clock = Arc::new(Mutex::new(1_000_000.0));
+    let a = campaign(place.path(), "a", &clock, Faulty::new());
+    let claim = |number: u32| {
+        let id = symlease::record::id::sha256_hex(&number.to_be_bytes());
+        a.claim(&id, None, &ClaimOptions::default()).unwrap()
+    };
+    claim(1);
+    let root = place.path().join(".work_lease_table");
+    std::fs::remove_dir_all(&root).unwrap();
+    claim(1);
+    assert!(root.join("symlease.json").exists());
 }

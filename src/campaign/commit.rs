@@ -1,6 +1,8 @@
 //! Commit: one result, exactly once. Stage, fence, merge, publish, complete;
 //! finished by anybody after a crash (C7).
 
+use std::collections::BTreeMap;
+
 use super::coverage::Candidate;
 use super::{Answer, Campaign};
 use crate::engine::corpus::{Content, Fate};
@@ -73,9 +75,10 @@ impl Campaign {
             Answer::Ok => self.finish(id, token, &manifest, Turn::First),
             other => {
                 // The staged results stay the caller's; the maps were ours.
-                offers
-                    .iter()
-                    .try_for_each(|offer| self.store.discard_map(&offer.staged))?;
+                let with_map = offers.iter().filter(|offer| offer.map.is_some());
+                for offer in with_map {
+                    self.store.discard_map(&offer.staged)?;
+                }
                 Ok((other, Vec::new()))
             }
         }
@@ -132,7 +135,10 @@ impl Campaign {
         match parse(id, text)? {
             Some(manifest) => self.finish(id, token, &manifest, Turn::Replay),
             None => {
-                let text = format!("work {id}: its commit has another manifest than symlease's");
+                let text = format!(
+                    "work {id}: its commit began with a manifest that is not symlease_commit's: \
+                     symlease_replay ends it"
+                );
                 Err(Error::new(Kind::Mismatch, text))
             }
         }
@@ -141,10 +147,10 @@ impl Campaign {
     /// Makes results and their maps durable, and names them in a manifest.
     fn stage(&self, corpus: &[u8], offers: &[Offer]) -> Result<Manifest> {
         let base = &self.settings.base;
+        let contents = self.contents(corpus, offers)?;
         let mut results = Vec::with_capacity(offers.len());
-        for offer in offers {
+        for (offer, content) in offers.iter().zip(contents) {
             let into = offer.corpus.as_deref().unwrap_or(corpus);
-            let content = self.staged(offer, into)?;
             let map = match &offer.map {
                 None => String::new(),
                 Some(candidate) => {
@@ -176,6 +182,40 @@ impl Campaign {
         })
     }
 
+    /// What is staged, each a file of its own: none twice, none where another's
+    /// map goes, none that is its own destination. Changes nothing.
+    fn contents(&self, corpus: &[u8], offers: &[Offer]) -> Result<Vec<Content>> {
+        let mut taken = BTreeMap::new();
+        let mut contents = Vec::with_capacity(offers.len());
+        for (place, offer) in offers.iter().enumerate() {
+            let into = offer.corpus.as_deref().unwrap_or(corpus);
+            let content = self.staged(offer, into)?;
+            let spot = self.store.spot(&offer.staged)?;
+            let path = String::from_utf8_lossy(&offer.staged).into_owned();
+            let refused = |why: &str| {
+                let text = format!("results[{place}].staged: {path}: {why}");
+                Err(Error::new(Kind::Invalid, text))
+            };
+            let digest = content.sha256.as_bytes();
+            for name in [offer.name.as_deref().unwrap_or(digest), digest] {
+                if self.store.spot(&[into, b"/", name].concat())? == spot {
+                    return refused("is in the corpus already, under this name");
+                }
+            }
+            let own = offer.map.as_ref().map(|_| spot.map());
+            for one in [Some(spot), own].into_iter().flatten() {
+                if let Some(other) = taken.insert(one, place) {
+                    return refused(&format!("is results[{other}] too, or its map"));
+                }
+            }
+            contents.push(content);
+        }
+        for offer in offers {
+            self.store.settle(&offer.staged)?;
+        }
+        Ok(contents)
+    }
+
     fn staged(&self, offer: &Offer, corpus: &[u8]) -> Result<Content> {
         let path = String::from_utf8_lossy(&offer.staged).into_owned();
         let content = self.store.content(&offer.staged)?.ok_or_else(|| {
@@ -185,7 +225,6 @@ impl Campaign {
             let text = format!("staged {path}: not on the corpus's file system");
             return Err(Error::system(Kind::Invalid, libc::EXDEV, text));
         }
-        self.store.settle(&offer.staged)?;
         Ok(content)
     }
 
@@ -218,7 +257,11 @@ impl Campaign {
             self.store.sync_corpus(&absolute(base, corpus))?;
         }
         for entry in &manifest.results {
-            self.store.discard(&absolute(base, &entry.staged))?;
+            let staged = absolute(base, &entry.staged);
+            self.store.discard(&staged)?;
+            if !entry.map.is_empty() {
+                self.store.discard_map(&staged)?;
+            }
         }
         let answer = match self.complete(id, token)? {
             Answer::Already => Answer::Done,
@@ -294,11 +337,12 @@ fn check(offers: &[Offer]) -> Result<()> {
         return Err(Error::new(Kind::Limit, text));
     }
     let bad = |offer: &&Offer| offer.name.as_ref().is_some_and(|name| !is_component(name));
-    match offers.iter().find(bad) {
+    match offers.iter().position(|offer| bad(&offer)) {
         None => Ok(()),
-        Some(offer) => {
-            let name = String::from_utf8_lossy(offer.name.as_deref().unwrap_or_default());
-            let text = format!("results[].name: \"{name}\" is not one path component");
+        Some(place) => {
+            let name = offers[place].name.as_deref().unwrap_or_default();
+            let name = String::from_utf8_lossy(name);
+            let text = format!("results[{place}].name: \"{name}\" is not one path component");
             Err(Error::new(Kind::Invalid, text))
         }
     }

@@ -168,6 +168,19 @@ impl Campaign {
         Ok(fresh.iter().map(|(_, edges)| bits_in(edges)).sum())
     }
 
+    /// One shard's text, as it stands, without its newline; `None`: absent.
+    pub fn shard_record(&self, shard: u32) -> Result<Option<String>> {
+        let count = self.engine.coverage_shards()?;
+        if shard >= count {
+            let text = format!("shard: {shard} is not below {count}");
+            return Err(Error::new(Kind::Invalid, text));
+        }
+        let read = self.engine.read_shard(shard);
+        decode_all(&[shard], count, std::slice::from_ref(&read))?;
+        let bytes = read?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim_end().to_string()))
+    }
+
     /// The map's size and build, where somebody fixed them.
     pub fn map_info(&self) -> Result<Option<MapInfo>> {
         let Some(bytes) = self.engine.read_side(Side::Map)? else {

@@ -177,12 +177,11 @@ fn files(
     let work_root = request.place(&request.work_root, b".work_lease_table");
     let target_root = request.place(&request.target_root, b".target_lease_table");
     let coverage_root = request.place(&request.coverage_root, b".coverage_owner");
-    let roots = [&work_root, &target_root, &coverage_root];
-    if roots.iter().all(|root| root.is_none()) {
-        return Err(invalid(
-            "root: NULL, and neither options nor environment name a root",
-        ));
-    }
+    check_roots(&[
+        ("work_root", &work_root),
+        ("target_root", &target_root),
+        ("coverage_root", &coverage_root),
+    ])?;
     let named = |shards: u32, name: &str| -> Result<Named> {
         if shards > 4096 {
             return Err(invalid(format!("{name}: {shards} is beyond 4096")));
@@ -218,10 +217,36 @@ fn files(
         files = files.with_sessions(&settings.owner);
     }
     if request.existing && !files.exists()? {
-        let text = "root: no campaign is there, and SYMLEASE_OPEN_EXISTING asks for one";
+        let roots = [&request.root, &request.work_root, &request.target_root];
+        let root = roots.into_iter().chain([&request.coverage_root]).flatten();
+        let root = root.map(|root| String::from_utf8_lossy(root)).next();
+        let text = format!(
+            "root: no campaign is in {}, and SYMLEASE_OPEN_EXISTING asks for one",
+            root.unwrap_or_default()
+        );
         return Err(Error::system(Kind::Io, libc::ENOENT, text));
     }
     Ok(files)
+}
+
+/// Each table has a root of its own, and one has one at least.
+fn check_roots(roots: &[(&str, &Option<Vec<u8>>)]) -> Result<()> {
+    if roots.iter().all(|(_, root)| root.is_none()) {
+        return Err(invalid(
+            "root: NULL, and no root is named by the options, nor, for symlease_open_env, by \
+             SYMCC_MULTI_MASTER_LEASE_DIR, SYMCC_MULTI_MASTER_TARGET_LEASE_DIR or \
+             SYMCC_COVERAGE_OWNER_DIR",
+        ));
+    }
+    for (place, (name, root)) in roots.iter().enumerate() {
+        let same = roots[..place].iter().find(|(_, other)| other == root);
+        if let (Some((other, _)), Some(path)) = (same, root) {
+            let path = String::from_utf8_lossy(path);
+            let text = format!("{name}: {path} is {other} too; each table needs its own");
+            return Err(invalid(text));
+        }
+    }
+    Ok(())
 }
 
 fn invalid(text: impl Into<String>) -> Error {
@@ -233,7 +258,7 @@ fn file_mode(mode: u32) -> Result<Option<u32>> {
         0 => Ok(None),
         mode if mode & !0o660 == 0 && mode & 0o600 == 0o600 => Ok(Some(mode)),
         mode => Err(invalid(format!(
-            "options.file_mode: {mode:o} is not 600 to 660"
+            "options.file_mode: 0{mode:o} is not 0600, 0640, 0620 or 0660"
         ))),
     }
 }

@@ -47,7 +47,7 @@ impl Campaign {
             .filter(|(index, _)| **index != settings.coordinator_index);
         let coordinators =
             others.map(|(index, id)| object(&[("id", text(id)), ("index", index.to_string())]));
-        let in_force = [
+        let mut in_force = vec![
             ("clock_skew", python_float(settings.clock_skew)),
             ("coordinator_count", settings.coordinator_count.to_string()),
             ("coordinator_index", settings.coordinator_index.to_string()),
@@ -67,8 +67,18 @@ impl Campaign {
             ("owner", text(&settings.owner)),
             ("target_ttl", python_float(settings.target_ttl)),
             ("work_ttl", python_float(settings.work_ttl)),
+            (
+                "expiry",
+                text(if settings.observed {
+                    "observed"
+                } else {
+                    "wall"
+                }),
+            ),
             ("worker", settings.worker.to_string()),
         ];
+        in_force.extend(self.engine.settings());
+        in_force.sort();
         Ok(object(&[
             ("coordinators", list(coordinators)),
             ("corrected", list(settings.corrected.iter().map(correction))),

@@ -41,6 +41,23 @@ pub enum Fate {
     Lost,
 }
 
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Spot {
+    directory: (u64, u64),
+    name: Vec<u8>,
+}
+
+impl Spot {
+    /// The map beside it.
+    pub fn map(&self) -> Spot {
+        Spot {
+            directory: self.directory,
+            name: map_path(&self.name),
+        }
+    }
+}
+
 /// The files of commits.
 pub struct Store {
     disk: Disk,
@@ -122,6 +139,22 @@ impl Store {
             .map_err(|errno| failed("stat", &open.path, errno))
     }
 
+    /// Where a path stands, however it is spelled: its directory's device and
+    /// number, and its name there.
+    pub fn spot(&self, path: &[u8]) -> Result<Spot> {
+        let missing = || {
+            let text = format!("staged {}: no directory", show(path));
+            Error::system(Kind::Io, libc::ENOENT, text)
+        };
+        let place = self.place(path)?.ok_or_else(missing)?;
+        let stat = self.disk.sys.stat(place.directory.fd);
+        let stat = stat.map_err(|errno| failed("stat", &place.directory.path, errno))?;
+        Ok(Spot {
+            directory: (stat.device, stat.inode),
+            name: place.name.into_bytes(),
+        })
+    }
+
     /// Gives a staged result its name in a corpus without replacing anything.
     /// The staged name stays until [`Store::discard`], so that a death in
     /// between loses nothing. May be repeated, by anybody.
@@ -180,13 +213,13 @@ impl Store {
         }
     }
 
-    /// Removes a staged result and its map.
+    /// Removes a staged result.
     pub fn discard(&self, staged: &[u8]) -> Result<()> {
-        self.remove(staged)?;
-        self.discard_map(staged)
+        self.remove(staged)
     }
 
-    /// Removes the map beside a staged result.
+    /// Removes the map beside a staged result: ours, where the manifest or the
+    /// offer has one.
     pub fn discard_map(&self, staged: &[u8]) -> Result<()> {
         self.remove(&map_path(staged))
     }

@@ -138,4 +138,7 @@ pub trait Engine: Send + Sync {
 
     /// The counters of this handle.
     fn counters(&self) -> Counters;
+
+    /// What is in force here, as names and JSON texts, for `stats`.
+    fn settings(&self) -> Vec<(&'static str, String)>;
 }

@@ -119,7 +119,10 @@ pub unsafe extern "C" fn symlease_group_release(
         // SAFETY: the caller's contract, as above.
         let (campaign, group) = unsafe { (open_handle(campaign)?, reference(group, "group")?) };
         let (members, token) = names(group)?;
-        said(campaign.group_release(&members, &token)?, "group")
+        said(
+            campaign.group_release(&members, &token)?,
+            &name_of(&members),
+        )
     })
 }
 
@@ -170,6 +173,15 @@ fn names(group: &symlease_group) -> Result<(Members, String)> {
     ))
 }
 
+/// A group in words: its primary target, and how many more.
+fn name_of(members: &Members) -> String {
+    match members.unique[..] {
+        [one] => format!("group of target {one}"),
+        [first, ref rest @ ..] => format!("group of target {first} and {} more", rest.len()),
+        [] => "group".to_string(),
+    }
+}
+
 fn group_of(members: &Members, held: &Held) -> Result<symlease_group> {
     let mut targets = [0; SYMLEASE_GROUP_MAX];
     targets[..members.unique.len()].copy_from_slice(&members.unique);
@@ -193,5 +205,5 @@ fn renew(
     if let Some(held) = held {
         *group = group_of(members, &held)?;
     }
-    said(what, "group")
+    said(what, &name_of(members))
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_void, CString};
 
-use super::argument::{flags, give, id_text, invalid, optional_id, Out};
+use super::argument::{flags, give, invalid, optional_id, text, Out};
 use super::campaign::open_handle;
 use super::constants::*;
 use super::error::{answer, guard, set_last};
@@ -13,7 +13,7 @@ use super::types::{
 use crate::campaign::look::Found;
 use crate::campaign::Campaign;
 use crate::engine::Table;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::model::lease::{Evidence, Judge, Life, Presence};
 use crate::record::lease::{Lease, Status};
 
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn symlease_scan(
         if flags(scan_mask, SYMLEASE_SCAN_ALL, "scan_mask")? == 0 {
             return Err(invalid("scan_mask", "0 shows nothing"));
         }
-        let visitor = Visitor::new(visit, user)?;
+        let visitor = Visitor::new(visit, user, "visit")?;
         let judge = campaign.judge(table, campaign.now()?, None);
         let mut shown = 0;
         campaign.scan(table, after, &mut |found| {
@@ -87,7 +87,7 @@ pub unsafe extern "C" fn symlease_list_expired(
                 ))
             }
         };
-        let visitor = Visitor::new(visit, user)?;
+        let visitor = Visitor::new(visit, user, "visit")?;
         let judge = campaign.judge(Table::Work, campaign.now()?, ttl);
         visitor.show_all(campaign, campaign.expired(ttl)?, limit, &judge);
         Ok(SYMLEASE_OK)
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn symlease_list_commits(
     guard("symlease_list_commits", || {
         // SAFETY: the caller's contract, as above.
         let campaign = unsafe { open_handle(campaign)? };
-        let visitor = Visitor::new(visit, user)?;
+        let visitor = Visitor::new(visit, user, "visit")?;
         let judge = campaign.judge(Table::Work, campaign.now()?, None);
         visitor.show_all(campaign, campaign.committing()?, limit, &judge);
         Ok(SYMLEASE_OK)
@@ -117,7 +117,8 @@ pub unsafe extern "C" fn symlease_list_commits(
 }
 
 /// One record's JSON as it stands; free it with symlease_string_free. ABSENT.
-/// E_CORRUPT: damaged. SYMLEASE_TABLE_COVERAGE is E_UNSUPPORTED in this version.
+/// E_CORRUPT: damaged. SYMLEASE_TABLE_COVERAGE: `id` is a shard's number in
+/// decimal.
 ///
 /// # Safety
 /// `campaign` is open; `id` ends in NUL; `json` is valid.
@@ -129,19 +130,21 @@ pub unsafe extern "C" fn symlease_read_record(
     json: *mut *mut c_char,
 ) -> symlease_status {
     guard("symlease_read_record", || {
-        if table == SYMLEASE_TABLE_COVERAGE {
-            let text = "table: coverage is not in this version";
-            return Err(Error::new(Kind::Unsupported, text));
-        }
         // SAFETY: the caller's contract, as above.
         let (campaign, id, json) = unsafe {
             (
                 open_handle(campaign)?,
-                id_text(id, "id")?,
+                text(id, "id")?,
                 Out::required(json, "json")?,
             )
         };
-        match campaign.record(table_of(table)?, id)? {
+        let record = if table == SYMLEASE_TABLE_COVERAGE {
+            let wrong = |_| invalid("id", "no shard's number, and the table is coverage");
+            campaign.shard_record(id.parse().map_err(wrong)?)?
+        } else {
+            campaign.record(table_of(table)?, id)?
+        };
+        match record {
             Some(text) => {
                 json.put(give(text)?);
                 Ok(SYMLEASE_OK)
@@ -252,8 +255,8 @@ pub(super) struct Visitor {
 }
 
 impl Visitor {
-    pub(super) fn new(visit: symlease_view_fn, user: *mut c_void) -> Result<Visitor> {
-        let call = visit.ok_or_else(|| invalid("visit", "NULL"))?;
+    pub(super) fn new(visit: symlease_view_fn, user: *mut c_void, name: &str) -> Result<Visitor> {
+        let call = visit.ok_or_else(|| invalid(name, "is NULL"))?;
         Ok(Visitor { call, user })
     }
 

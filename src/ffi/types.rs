@@ -44,7 +44,7 @@ pub struct symlease_options {
     pub target_ttl: f64,
     /// Seconds to wait for a lock; 0: the environment, else 60; negative: one try.
     pub lock_timeout: f64,
-    /// Seconds that clocks may differ; 0: 60.
+    /// Seconds that clocks may differ, at most 86,400; 0: 60.
     pub clock_skew: f64,
     /// Seconds that a coordinator's heartbeat counts; 0: the environment, else 30.
     pub coverage_ttl: f64,
@@ -59,12 +59,12 @@ pub struct symlease_options {
     pub lease_shards: u32,
     /// 0: what is there, the environment, else 64; at most 4,096.
     pub coverage_shards: u32,
-    /// From 0, less than coordinator_count.
+    /// From 0, less than coordinator_count; both 0: the environment.
     pub coordinator_index: u32,
     /// 0: the environment, else 1.
     pub coordinator_count: u32,
-    /// Mode of files that are made; 0: what is there, else 0600. 0660 lets a
-    /// group share a campaign.
+    /// Mode of files that are made, within 0660 and at least 0600; 0: what is
+    /// there, else 0600. 0660 lets a group share a campaign.
     pub file_mode: u32,
     /// SYMLEASE_OPEN_*, ORed.
     pub flags: u32,

@@ -3,8 +3,8 @@
 use std::ffi::c_char;
 
 use super::argument::{
-    array, fits, flags, id_field, id_text, optional_text, reference, reference_mut, reserved_zero,
-    sized, text, token_field, Out,
+    array, fits, flags, id_field, id_text, invalid, optional_text, reference, reference_mut,
+    reserved_zero, sized, text, token_field, Out,
 };
 use super::campaign::open_handle;
 use super::constants::*;
@@ -185,6 +185,9 @@ pub(super) unsafe fn claim_options(pointer: *const symlease_claim_options) -> Re
     let known = flags(given.flags, SYMLEASE_CLAIM_TAKEOVER, "options.flags")?;
     // SAFETY: NULL or a valid string, by the caller's contract.
     let owner = unsafe { optional_text(given.owner, "options.owner")? };
+    if owner.is_some_and(|owner| owner.is_empty() || owner.len() > 255) {
+        return Err(invalid("options.owner", "not 1 to 255 bytes"));
+    }
     let named = |value: f64| (value != 0.0).then_some(value);
     Ok(ClaimOptions {
         owner: owner.map(str::to_string),

@@ -4,7 +4,7 @@
 
 use std::ffi::CStr;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use symlease::campaign::{Campaign, Settings};
@@ -30,6 +30,8 @@ pub struct Faulty {
     pub own_device: Mutex<Option<bool>>,
     /// Nanoseconds that the monotonic clock is ahead of the machine's.
     pub ahead: AtomicU64,
+    /// The machine's clock stands still: only `ahead` moves it.
+    pub frozen: AtomicBool,
 }
 
 impl Faulty {
@@ -45,6 +47,7 @@ impl Faulty {
             boot: Mutex::new(None),
             own_device: Mutex::new(None),
             ahead: AtomicU64::new(0),
+            frozen: AtomicBool::new(false),
         })
     }
 
@@ -166,7 +169,9 @@ impl Sys for Faulty {
         self.inner.names(dir)
     }
     fn monotonic(&self) -> u64 {
-        self.inner.monotonic() + self.ahead.load(Ordering::SeqCst)
+        let frozen = self.frozen.load(Ordering::SeqCst);
+        let machine = if frozen { 1 } else { self.inner.monotonic() };
+        machine + self.ahead.load(Ordering::SeqCst)
     }
     fn realtime(&self) -> f64 {
         self.inner.realtime()

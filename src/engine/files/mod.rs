@@ -26,6 +26,9 @@ use self::sweep::named_sessions;
 use super::{Change, Counters, Decide, DecideMerge, DecideOne, Engine, Read, Side, Table};
 use crate::error::{Error, Kind, Result};
 use crate::model::lease::Presence;
+use crate::record::json::quote;
+use crate::record::number::python_float;
+use crate::record::path::to_text;
 use crate::record::shard::Shard;
 use crate::sys::Sys;
 
@@ -199,6 +202,12 @@ impl Files {
     }
 }
 
+fn json_text(text: &[u8]) -> String {
+    let mut out = String::new();
+    quote(text, &mut out);
+    out
+}
+
 impl Drop for Files {
     fn drop(&mut self) {
         for root in self.work.iter().chain(&self.target) {
@@ -287,6 +296,39 @@ impl Engine for Files {
             removed += root.sweep_sessions(&|| named_sessions(root))?;
         }
         Ok(removed + self.sweep_coverage()?)
+    }
+
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        let roots = [
+            ("work_root", self.work.as_ref()),
+            ("target_root", self.target.as_ref()),
+            (
+                "coverage_root",
+                self.coverage.as_ref().map(|authority| &authority.root),
+            ),
+        ];
+        let first = roots.iter().find_map(|(_, root)| *root);
+        let durable = first.is_none_or(|root| root.disk.durable);
+        let mode = first.map_or(0, |root| root.disk.file_mode);
+        let session = first.is_some_and(|root| root.sessions.wanted(&root.disk));
+        let leases = self.work.as_ref().or(self.target.as_ref());
+        let shards = leases.map(|root| root.shards.to_string());
+        let mut all = vec![
+            (
+                "durability",
+                json_text(if durable { b"power" } else { b"process" }),
+            ),
+            ("engine", json_text(b"files")),
+            ("file_mode", json_text(format!("{mode:04o}").as_bytes())),
+            ("lease_shards", shards.unwrap_or_else(|| "null".to_string())),
+            ("lock_timeout", python_float(self.lock_timeout as f64 / 1e9)),
+            ("session", session.to_string()),
+        ];
+        all.extend(roots.into_iter().map(|(name, root)| {
+            let path = root.map(|root| json_text(&to_text(&root.path)));
+            (name, path.unwrap_or_else(|| "null".to_string()))
+        }));
+        all
     }
 
     fn counters(&self) -> Counters {

@@ -170,8 +170,26 @@ impl Root {
         open: &mut BTreeMap<CString, Directory<'a>>,
     ) -> Result<()> {
         if let Entry::Vacant(free) = open.entry(self.folder(key)?) {
-            let directory = self.disk.make_directory(free.key())?;
+            let directory = match self.disk.directory(free.key())? {
+                Some(directory) => directory,
+                None => {
+                    self.renew()?;
+                    self.disk.make_directory(free.key())?
+                }
+            };
             free.insert(directory);
+        }
+        Ok(())
+    }
+
+    /// Somebody may have removed the whole root under this handle: records
+    /// without an identity must not be made (M1).
+    fn renew(&self) -> Result<()> {
+        let path = paths::c_path(self.path.clone())?;
+        if self.seen.get().is_some() && self.read()?.is_none() {
+            let directory = self.disk.make_directory(&path)?;
+            self.check_records()?;
+            self.make(&directory)?;
         }
         Ok(())
     }
