@@ -23,8 +23,11 @@ pub enum Kind {
     Unavailable,
     /// The campaign was made with other settings.
     Mismatch,
-    /// The change may or may not have happened; the same call settles it.
+    /// The change was made, its durability is unknown; the same call settles it.
     Indeterminate,
+    /// The change may or may not have happened, or may yet; the same call
+    /// settles it. To callers the same answer as [`Kind::Indeterminate`].
+    Unsettled,
     /// The caller's callback refused.
     Callback,
 }

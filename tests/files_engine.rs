@@ -217,11 +217,11 @@ fn a_failed_rename_leaves_nothing_behind() {
     put(&engine, &keys[0], b"old").unwrap();
     put(&engine, &keys[1], b"gone").unwrap();
     change(&engine, &keys[1], &Change::Remove).unwrap();
-    std::fs::create_dir(path(root.path(), &keys[1], "")).unwrap();
     let both = vec![Change::Put(b"new".to_vec()), Change::Put(b"new".to_vec())];
     let error = engine
         .transact(Table::Work, &keys, &mut |reads| {
-            assert!(reads[1].is_err());
+            assert_eq!(reads[1], Ok(None));
+            std::fs::create_dir(path(root.path(), &keys[1], "")).unwrap();
             Ok(both.clone())
         })
         .unwrap_err();
@@ -229,6 +229,12 @@ fn a_failed_rename_leaves_nothing_behind() {
     let left = files(root.path());
     assert_eq!(left.len(), 1, "{left:?}");
     assert_eq!(left[0].1, b"old");
+    // What is damaged is never overwritten.
+    let error = engine
+        .transact(Table::Work, &keys, &mut |_| Ok(both.clone()))
+        .unwrap_err();
+    assert_eq!(error.kind, Kind::Corrupt, "{error}");
+    assert_eq!(files(root.path()).len(), 1);
 }
 
 /// F22, H4: a sweep removes a temporary only under its record's lock.

@@ -280,10 +280,11 @@ fn an_error_at_any_call_leaves_the_group_whole() {
                 .unwrap()
                 .to_string()
         };
-        files(root.path())
-            .iter()
-            .map(|(_, bytes)| split(bytes))
-            .collect()
+        // The intent of a group whose durability is unknown stays for the next call.
+        let records = files(root.path()).into_iter();
+        let records =
+            records.filter(|(path, _)| !path.contains("/.intents/") || path.ends_with(".tmp"));
+        records.map(|(_, bytes)| split(&bytes)).collect()
     };
     for errno in [libc::EIO, libc::ENOSPC, libc::EDQUOT] {
         for at in 1..=calls {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::coverage::Candidate;
+use super::remembered::{is_unknown, Call};
 use super::{Answer, Campaign};
 use crate::engine::corpus::{Content, Fate};
 use crate::engine::Table;
@@ -64,10 +65,13 @@ impl Campaign {
         offers: &[Offer],
     ) -> Result<(Answer, Vec<Outcome>)> {
         check(offers)?;
+        if let Some(outcomes) = self.ending(id, token) {
+            return self.end(id, token, outcomes, true);
+        }
         match self.verify(id, token)?.0 {
             Answer::Ok => {}
             Answer::Committing => return self.go_on(id, token),
-            Answer::Already => return Ok((Answer::Done, Vec::new())),
+            Answer::Already => return self.end(id, token, Vec::new(), false),
             other => return Ok((other, Vec::new())),
         }
         let manifest = self.stage(corpus, offers)?;
@@ -89,11 +93,15 @@ impl Campaign {
     /// this call completed, and the first error. `limit` 0: all.
     pub fn replay_commits(&self, corpus: &[u8], limit: usize) -> (u64, Result<()>) {
         let mut first = self.engine.sweep().map(|_| ());
-        let mut replayed = 0;
+        let mut unknown = Vec::new();
+        let mut replayed = self.end_replays(&mut unknown, &mut first);
         let found = self.committing().and_then(|found| Ok((found, self.now()?)));
         let (found, now) = match found {
             Ok(found) => found,
-            Err(error) => return (0, first.and(Err(error))),
+            Err(error) => {
+                self.keep_replays(unknown);
+                return (replayed, first.and(Err(error)));
+            }
         };
         let judge = self.judge(Table::Work, now, None);
         let dead = found
@@ -109,10 +117,45 @@ impl Campaign {
             let outcome = self.replay_one(lease.id(), token, text, corpus);
             match outcome {
                 Ok(done) => replayed += u64::from(done),
-                Err(error) => first = first.and(Err(error)),
+                Err(error) => {
+                    if is_unknown(&error) {
+                        unknown.push((lease.id().to_string(), token.to_string()));
+                    }
+                    first = first.and(Err(error));
+                }
             }
         }
+        self.keep_replays(unknown);
         (replayed, first)
+    }
+
+    /// Ends the replays whose `done` an earlier sweep wrote without knowing
+    /// whether it is durable: they count now. Answers how many.
+    fn end_replays(&self, unknown: &mut Vec<(String, String)>, first: &mut Result<()>) -> u64 {
+        let mut ended = 0;
+        let earlier: Option<Vec<(String, String)>> = self.recall(&REPLAYS);
+        for (id, token) in earlier.into_iter().flatten() {
+            // Where it had not come to that, the record is committing still.
+            let Some(outcomes) = self.ending(&id, &token) else {
+                continue;
+            };
+            match self.end(&id, &token, outcomes, true) {
+                Ok((answer, _)) => ended += u64::from(answer == Answer::Ok),
+                Err(error) => {
+                    unknown.push((id, token));
+                    if first.is_ok() {
+                        *first = Err(error);
+                    }
+                }
+            }
+        }
+        ended
+    }
+
+    fn keep_replays(&self, unknown: Vec<(String, String)>) {
+        if !unknown.is_empty() {
+            self.remember(&REPLAYS, 500 * unknown.len(), unknown);
+        }
     }
 
     fn replay_one(&self, id: &str, token: &str, text: &str, corpus: &[u8]) -> Result<bool> {
@@ -122,7 +165,24 @@ impl Campaign {
         if absolute(&self.settings.base, &manifest.corpus) != corpus {
             return Ok(false);
         }
-        Ok(self.finish(id, token, &manifest, Turn::Replay)?.0 == Answer::Ok)
+        Ok(self.proceed(id, token, &manifest, text)?.0 == Answer::Ok)
+    }
+
+    /// Finishes a commit that has begun, once its beginning is durable.
+    fn proceed(
+        &self,
+        id: &str,
+        token: &str,
+        manifest: &Manifest,
+        text: &str,
+    ) -> Result<(Answer, Vec<Outcome>)> {
+        match self.begin(id, token, text)? {
+            // Its own beginning: nothing was merged before.
+            (Answer::Ok, true) => self.finish(id, token, manifest, Turn::First),
+            (Answer::Ok, false) => self.finish(id, token, manifest, Turn::Replay),
+            // Somebody ended it meanwhile.
+            _ => self.end(id, token, Vec::new(), false),
+        }
     }
 
     /// The commit of this token has begun: finishes it as its manifest says.
@@ -133,7 +193,7 @@ impl Campaign {
             .and_then(|lease| lease.commit())
             .unwrap_or("{}");
         match parse(id, text)? {
-            Some(manifest) => self.finish(id, token, &manifest, Turn::Replay),
+            Some(manifest) => self.proceed(id, token, &manifest, text),
             None => {
                 let text = format!(
                     "work {id}: its commit began with a manifest that is not symlease_commit's: \
@@ -237,7 +297,9 @@ impl Campaign {
         turn: Turn,
     ) -> Result<(Answer, Vec<Outcome>)> {
         let base = &self.settings.base;
-        let mut outcomes = self.merge_staged(manifest)?;
+        let (mut outcomes, again) = self.merge_staged(manifest)?;
+        // The first merge was this handle's own: its credit is told only now.
+        let turn = if again { Turn::First } else { turn };
         for (entry, outcome) in manifest.results.iter().zip(&mut outcomes) {
             let known = !entry.map.is_empty() && outcome.error.is_none();
             let wanted = turn == Turn::Replay || entry.keep || !known || outcome.novel_bits > 0;
@@ -263,16 +325,40 @@ impl Campaign {
                 self.store.discard_map(&staged)?;
             }
         }
-        let answer = match self.complete(id, token)? {
-            Answer::Already => Answer::Done,
-            other => other,
-        };
-        Ok((answer, outcomes))
+        self.end(id, token, outcomes, false)
     }
 
-    /// Merges the staged maps in order. A map that is gone was merged before;
+    /// Writes `done`, and answers for the commit. Where that is perhaps not
+    /// durable the outcomes are kept for the same call.
+    fn end(
+        &self,
+        id: &str,
+        token: &str,
+        outcomes: Vec<Outcome>,
+        recalled: bool,
+    ) -> Result<(Answer, Vec<Outcome>)> {
+        match self.complete(id, token) {
+            Ok(Answer::Already) => Ok((Answer::Done, outcomes)),
+            Ok(other) => Ok((other, outcomes)),
+            Err(error) => {
+                if recalled || is_unknown(&error) {
+                    let (keys, words) = ([id.to_string()], [token]);
+                    let weight = 300 * outcomes.len() + 1000;
+                    self.remember(&commit(&keys, &words), weight, outcomes);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The outcomes of a commit that ended so.
+    fn ending(&self, id: &str, token: &str) -> Option<Vec<Outcome>> {
+        self.recall(&commit(&[id.to_string()], &[token]))
+    }
+
+    /// Merges the staged maps in order; also whether an earlier call did. A map that is gone was merged before;
     /// a damaged one makes its result's coverage unknown.
-    fn merge_staged(&self, manifest: &Manifest) -> Result<Vec<Outcome>> {
+    fn merge_staged(&self, manifest: &Manifest) -> Result<(Vec<Outcome>, bool)> {
         let mut outcomes = Vec::with_capacity(manifest.results.len());
         let mut candidates = Vec::new();
         let mut places = Vec::new();
@@ -295,12 +381,14 @@ impl Campaign {
                 error,
             });
         }
-        if !candidates.is_empty() {
-            for (place, novel) in places.into_iter().zip(self.merge(&candidates)?) {
-                outcomes[place].novel_bits = bits_in(&novel);
-            }
+        if candidates.is_empty() {
+            return Ok((outcomes, false));
         }
-        Ok(outcomes)
+        let (novel, again) = self.merge_again(&candidates)?;
+        for (place, novel) in places.into_iter().zip(novel) {
+            outcomes[place].novel_bits = bits_in(&novel);
+        }
+        Ok((outcomes, again))
     }
 
     fn staged_map(&self, entry: &Entry) -> Result<Option<Candidate>> {
@@ -323,6 +411,23 @@ impl Campaign {
             edges,
             map_size: None,
         }))
+    }
+}
+
+/// Replays of earlier sweeps that may have ended.
+const REPLAYS: Call<'static> = Call {
+    name: "replays",
+    table: Table::Work,
+    keys: &[],
+    words: &[],
+};
+
+fn commit<'a>(keys: &'a [String], words: &'a [&'a str]) -> Call<'a> {
+    Call {
+        name: "commit",
+        table: Table::Work,
+        keys,
+        words,
     }
 }
 

@@ -57,23 +57,29 @@ impl Campaign {
     /// Merges candidates in order, with at most one write a shard. Answers the
     /// bits of each that were new to everybody (C4).
     pub fn merge(&self, candidates: &[Candidate]) -> Result<Vec<Vec<Edge>>> {
+        Ok(self.merge_again(candidates)?.0)
+    }
+
+    /// The same, and whether bits are in the answer that an earlier call of
+    /// this handle merged, and could not answer for.
+    pub(super) fn merge_again(&self, candidates: &[Candidate]) -> Result<(Vec<Vec<Edge>>, bool)> {
         let count = self.engine.coverage_shards()?;
         let now = self.now()?;
         self.fit(candidates)?;
         let lists: Vec<Vec<Edge>> = candidates.iter().map(|one| one.edges.clone()).collect();
         let shards = shards_of(lists.iter().flatten(), count);
         if shards.is_empty() {
-            return Ok(vec![Vec::new(); candidates.len()]);
+            return Ok((vec![Vec::new(); candidates.len()], false));
         }
         let live = self.live_coordinators(now)?;
-        let mut novel = Vec::new();
-        self.engine.merge(&shards, &mut |reads| {
+        self.transact_merge(&lists, &shards, &mut |reads| {
             let mut at_hand = decode_all(&shards, count, reads)?;
-            novel = merge_candidates(&mut at_hand, &lists, count);
+            let novel = merge_candidates(&mut at_hand, &lists, count);
             let touched = shards_of(novel.iter().flatten(), count);
             let change = |shard: &u32| {
                 if touched.binary_search(shard).is_err() {
-                    return Change::Keep;
+                    // All of its bits are known: that is for ever.
+                    return Change::Rely;
                 }
                 let mut next = at_hand
                     .remove(shard)
@@ -82,10 +88,8 @@ impl Campaign {
                 stamp(&mut next, &owner, index, &self.settings.owner, now);
                 Change::Put(next.to_bytes())
             };
-            let credited = novel.iter().map(|edges| bits_in(edges)).collect();
-            Ok((shards.iter().map(change).collect(), credited))
-        })?;
-        Ok(novel)
+            Ok((shards.iter().map(change).collect(), novel))
+        })
     }
 
     /// How many bits of a list the authority does not have. Marks nothing. A
@@ -107,7 +111,7 @@ impl Campaign {
         let mut answer = seen;
         self.engine.merge(&shards, &mut |reads| {
             answer = unknown(&decode_all(&shards, count, reads)?, edges, count);
-            Ok((vec![Change::Keep; reads.len()], Vec::new()))
+            Ok((vec![Change::Rely; reads.len()], Vec::new()))
         })?;
         Ok(answer)
     }

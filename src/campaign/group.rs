@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::remembered::Call;
 use super::work::{checked_object, checked_size, refusal, Claimed, Prepared};
 use super::{decode, Answer, Campaign, ClaimOptions, Held, Holder};
 use crate::engine::{Change, Read, Table};
@@ -63,44 +64,49 @@ impl Campaign {
             .map(|text| checked_object(text, "payload"))
             .transpose()?;
         let claim = Prepared::new(self, Table::Target, options)?;
-        let mut answer = None;
-        self.engine
-            .transact(Table::Target, &members.ids, &mut |reads| {
-                let records = decode_all(members, reads)?;
-                let request = claim.request(payload.as_deref());
-                // All of them, beyond the first that refuses: what is not looked
-                // at now would be observed for a TTL of its own later.
-                let look =
-                    |record: &Option<Lease>| claim.evidence(self, Table::Target, record.as_ref());
-                let evidence: Vec<_> = records.iter().map(look).collect();
-                let mut all = records.iter().zip(&evidence).zip(&members.targets);
-                let refused = all.find_map(|((record, evidence), target)| {
-                    refusal(record.as_ref(), &request, evidence, *target)
-                });
-                if let Some(refused) = refused {
-                    answer = Some(refused);
-                    return Ok(vec![Change::Keep; records.len()]);
-                }
-                // One fence for the group: above every member's.
-                let previous = records
-                    .iter()
-                    .flatten()
-                    .filter_map(Lease::fence)
-                    .max()
-                    .unwrap_or(0);
-                let fence = model::next_fence(previous, request.fence_floor, request.judge.now)?;
-                let mut changes = Vec::with_capacity(records.len());
-                for (position, record) in records.iter().enumerate() {
-                    let id = &members.ids[position];
-                    let mut next = model::claimed(id, record.as_ref(), &request, fence);
-                    next.set_integer("target", members.targets[position]);
-                    next.set_raw("targets", list(&members.targets));
-                    changes.push(Change::Put(checked_size(id, &next)?));
-                    answer = Some(Claimed::Lease(super::held(&next, claim.new_ttl)));
-                }
-                Ok(changes)
-            })?;
-        answer.ok_or_else(|| Error::new(Kind::Internal, "group claim: no decision was made"))
+        let call = Call {
+            name: "claim",
+            table: Table::Target,
+            keys: &members.ids,
+            words: &[&claim.words(), payload.as_deref().unwrap_or_default()],
+        };
+        let claimed = self.transact(&call, &mut |reads| {
+            let records = decode_all(members, reads)?;
+            let request = claim.request(payload.as_deref());
+            // All of them, beyond the first that refuses: what is not looked
+            // at now would be observed for a TTL of its own later.
+            let look =
+                |record: &Option<Lease>| claim.evidence(self, Table::Target, record.as_ref());
+            let evidence: Vec<_> = records.iter().map(look).collect();
+            let mut all = records.iter().zip(&evidence).zip(&members.targets);
+            let refused = all.find_map(|((record, evidence), target)| {
+                refusal(record.as_ref(), &request, evidence, *target)
+            });
+            if let Some(refused) = refused {
+                return Ok((vec![Change::Keep; records.len()], refused));
+            }
+            // One fence for the group: above every member's.
+            let previous = records
+                .iter()
+                .flatten()
+                .filter_map(Lease::fence)
+                .max()
+                .unwrap_or(0);
+            let fence = model::next_fence(previous, request.fence_floor, request.judge.now)?;
+            let mut changes = Vec::with_capacity(records.len());
+            let mut answer = None;
+            for (position, record) in records.iter().enumerate() {
+                let id = &members.ids[position];
+                let mut next = model::claimed(id, record.as_ref(), &request, fence);
+                next.set_integer("target", members.targets[position]);
+                next.set_raw("targets", list(&members.targets));
+                changes.push(Change::Put(checked_size(id, &next)?));
+                answer = Some(Claimed::Lease(super::held(&next, claim.new_ttl)));
+            }
+            let answer = answer.ok_or_else(|| Error::new(Kind::Internal, "an empty group"))?;
+            Ok((changes, answer))
+        })?;
+        Ok(claimed.0)
     }
 
     /// Renews all members with one common time (H1), or none (H2).
@@ -112,17 +118,33 @@ impl Campaign {
         let now = self.now()?;
         let session = self.engine.session(Table::Target)?;
         let mut lease = None;
-        let answer = self.group_step(members, token, &mut |id, record| {
+        let mut answer = Answer::Stale;
+        let mut renew = |id: &str, record: &Lease| {
             let next = model::renewed(record, now, session.as_deref());
             lease = Some(super::held(&next, self.settings.target_ttl));
             Ok(Change::Put(checked_size(id, &next)?))
-        })?;
+        };
+        self.engine
+            .transact(Table::Target, &members.ids, &mut |reads| {
+                let (changes, what) = step(members, token, reads, &mut renew)?;
+                answer = what;
+                Ok(changes)
+            })?;
         Ok((answer, lease.filter(|_| answer == Answer::Ok)))
     }
 
     /// Removes all members, or none.
     pub fn group_release(&self, members: &Members, token: &str) -> Result<Answer> {
-        self.group_step(members, token, &mut |_, _| Ok(Change::Remove))
+        let call = Call {
+            name: "release",
+            table: Table::Target,
+            keys: &members.ids,
+            words: &[token],
+        };
+        let mut remove = |_: &str, _: &Lease| Ok(Change::Remove);
+        let released =
+            self.transact(&call, &mut |reads| step(members, token, reads, &mut remove))?;
+        Ok(released.0)
     }
 
     /// Whether every member still carries the token; reads only.
@@ -142,31 +164,22 @@ impl Campaign {
             lease.map(|lease| super::held(lease, self.settings.target_ttl)),
         ))
     }
+}
 
-    fn group_step(
-        &self,
-        members: &Members,
-        token: &str,
-        change: &mut dyn FnMut(&str, &Lease) -> Result<Change>,
-    ) -> Result<Answer> {
-        let mut answer = Answer::Stale;
-        self.engine
-            .transact(Table::Target, &members.ids, &mut |reads| {
-                let records = decode_all(members, reads)?;
-                if !all_held(&records, token) {
-                    answer = Answer::Stale;
-                    return Ok(vec![Change::Keep; records.len()]);
-                }
-                answer = Answer::Ok;
-                members
-                    .ids
-                    .iter()
-                    .zip(records.iter().flatten())
-                    .map(|(id, record)| change(id, record))
-                    .collect()
-            })?;
-        Ok(answer)
+/// Changes every member, where all of them are held by the token.
+fn step(
+    members: &Members,
+    token: &str,
+    reads: &[Read],
+    change: &mut dyn FnMut(&str, &Lease) -> Result<Change>,
+) -> Result<(Vec<Change>, Answer)> {
+    let records = decode_all(members, reads)?;
+    if !all_held(&records, token) {
+        return Ok((vec![Change::Keep; records.len()], Answer::Stale));
     }
+    let pairs = members.ids.iter().zip(records.iter().flatten());
+    let changes: Result<Vec<Change>> = pairs.map(|(id, record)| change(id, record)).collect();
+    Ok((changes?, Answer::Ok))
 }
 
 /// The target of the first damaged member, for the caller's `holder`.

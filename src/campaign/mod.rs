@@ -3,10 +3,12 @@
 
 pub mod commit;
 pub mod coverage;
+mod credit;
 mod evidence;
 pub mod group;
 pub mod look;
 pub mod open;
+mod remembered;
 pub mod report;
 pub mod work;
 
@@ -67,6 +69,7 @@ pub struct Campaign {
     sightings: evidence::Sightings,
     /// What pulls have given; only ever tried, so that a fork cannot hang (F4).
     given: Mutex<coverage::Given>,
+    remembered: remembered::Remembered,
 }
 
 impl Default for Settings {
@@ -172,6 +175,7 @@ impl Campaign {
             random,
             sightings: evidence::Sightings::default(),
             given: Mutex::default(),
+            remembered: Default::default(),
         }
     }
 

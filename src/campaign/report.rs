@@ -111,6 +111,7 @@ fn counters(counters: &Counters) -> String {
         ("retries", counters.retries.to_string()),
         ("syncs", counters.syncs.to_string()),
         ("timeouts", counters.timeouts.to_string()),
+        ("unsynced", counters.unsynced.to_string()),
         ("wait_ns", counters.wait_ns.to_string()),
         // Slot n: waits of 2^n microseconds and more, up to the next slot.
         (

@@ -1,5 +1,6 @@
 //! Work leases: one result of one exact execution counts once.
 
+use super::remembered::Call;
 use super::{checked_id, checked_time, checked_ttl, decode, held};
 use super::{Answer, Campaign, ClaimOptions, Held, Holder};
 use crate::engine::{Change, Table};
@@ -35,23 +36,28 @@ impl Campaign {
             .map(|text| checked_object(text, "payload"))
             .transpose()?;
         let claim = Prepared::new(self, Table::Work, options)?;
-        let mut answer = None;
-        self.engine
-            .transact(Table::Work, &[id.to_string()], &mut |reads| {
-                let record = decode(id, &reads[0])?;
-                let request = claim.request(payload.as_deref());
-                let evidence = claim.evidence(self, Table::Work, record.as_ref());
-                if let Some(refused) = refusal(record.as_ref(), &request, &evidence, 0) {
-                    answer = Some(refused);
-                    return Ok(vec![Change::Keep]);
-                }
-                let previous = record.as_ref().and_then(Lease::fence).unwrap_or(0);
-                let fence = model::next_fence(previous, request.fence_floor, request.judge.now)?;
-                let next = model::claimed(id, record.as_ref(), &request, fence);
-                answer = Some(Claimed::Lease(held(&next, claim.new_ttl)));
-                Ok(vec![Change::Put(checked_size(id, &next)?)])
-            })?;
-        answer.ok_or_else(|| Error::new(Kind::Internal, "claim: no decision was made"))
+        let call = Call {
+            name: "claim",
+            table: Table::Work,
+            keys: &[id.to_string()],
+            words: &[&claim.words(), payload.as_deref().unwrap_or_default()],
+        };
+        let claimed = self.transact(&call, &mut |reads| {
+            let record = decode(id, &reads[0])?;
+            let request = claim.request(payload.as_deref());
+            let evidence = claim.evidence(self, Table::Work, record.as_ref());
+            if let Some(refused) = refusal(record.as_ref(), &request, &evidence, 0) {
+                let done = matches!(refused, Claimed::Refused(Answer::Done, _));
+                let change = if done { Change::Rely } else { Change::Keep };
+                return Ok((vec![change], refused));
+            }
+            let previous = record.as_ref().and_then(Lease::fence).unwrap_or(0);
+            let fence = model::next_fence(previous, request.fence_floor, request.judge.now)?;
+            let next = model::claimed(id, record.as_ref(), &request, fence);
+            let lease = Claimed::Lease(held(&next, claim.new_ttl));
+            Ok((vec![Change::Put(checked_size(id, &next)?)], lease))
+        })?;
+        Ok(claimed.0)
     }
 
     /// Renews a lease.
@@ -59,9 +65,16 @@ impl Campaign {
         checked_id(id)?;
         let now = self.now()?;
         let session = self.engine.session(Table::Work)?;
-        self.step(Table::Work, id, |record| {
-            Ok(model::heartbeat(record, token, now, session.as_deref()))
-        })
+        let mut answer = None;
+        let keys = [id.to_string()];
+        self.engine.transact(Table::Work, &keys, &mut |reads| {
+            let record = decode(id, &reads[0])?;
+            let step = model::heartbeat(record.as_ref(), token, now, session.as_deref());
+            let (what, lease, change) = outcome(id, record.as_ref(), step, self.settings.work_ttl)?;
+            answer = Some((what, lease));
+            Ok(vec![change])
+        })?;
+        answer.ok_or_else(|| Error::new(Kind::Internal, "heartbeat: no decision was made"))
     }
 
     /// Renews many leases with shared syncs. One answer an entry, in order.
@@ -138,34 +151,31 @@ impl Campaign {
     /// Gives work back untried.
     pub fn abandon(&self, id: &str, token: &str) -> Result<Answer> {
         let fresh = self.token(&self.settings.owner, self.settings.worker)?;
-        Ok(self
-            .step(Table::Work, id, |record| {
-                Ok(model::abandon(record, token, &fresh))
-            })?
-            .0)
+        let step = |record: Option<&Lease>| Ok(model::abandon(record, token, &fresh));
+        Ok(self.step("abandon", id, &[token], step)?.0)
     }
 
     /// Begins the commit with its manifest.
     pub fn begin_commit(&self, id: &str, token: &str, manifest: &str) -> Result<Answer> {
+        Ok(self.begin(id, token, manifest)?.0)
+    }
+
+    /// The same, and whether it only made sure of what this handle had begun.
+    pub(super) fn begin(&self, id: &str, token: &str, manifest: &str) -> Result<(Answer, bool)> {
         checked_id(id)?;
         let manifest = checked_object(manifest, "manifest")?;
         let session = self.engine.session(Table::Work)?;
         let session = session.as_deref();
-        Ok(self
-            .step(Table::Work, id, |record| {
-                Ok(model::begin_commit(record, token, &manifest, session))
-            })?
-            .0)
+        let step =
+            |record: Option<&Lease>| Ok(model::begin_commit(record, token, &manifest, session));
+        self.step("begin commit", id, &[token, &manifest], step)
     }
 
     /// Ends the work.
     pub fn complete(&self, id: &str, token: &str) -> Result<Answer> {
         let now = self.now()?;
-        Ok(self
-            .step(Table::Work, id, |record| {
-                Ok(model::complete(record, token, now))
-            })?
-            .0)
+        let step = |record: Option<&Lease>| Ok(model::complete(record, token, now));
+        Ok(self.step("complete", id, &[token], step)?.0)
     }
 
     /// Shows a committing record to `publish`, under its lock, and ends it. It
@@ -176,51 +186,52 @@ impl Campaign {
         token: &str,
         publish: &mut dyn FnMut(&Lease) -> Result<()>,
     ) -> Result<Answer> {
-        checked_id(id)?;
         let now = self.now()?;
-        let mut answer = Answer::Stale;
-        self.engine
-            .transact(Table::Work, &[id.to_string()], &mut |reads| {
-                let record = decode(id, &reads[0])?;
-                let step = model::replay(record.as_ref(), token, now);
-                if let (Step::Publish(_), Some(lease)) = (&step, &record) {
-                    publish(lease)?;
-                }
-                let (what, _, change) = outcome(id, record.as_ref(), step, self.settings.work_ttl)?;
-                answer = what;
-                Ok(vec![change])
-            })?;
-        Ok(answer)
+        let mut step = |record: Option<&Lease>| {
+            let step = model::replay(record, token, now);
+            if let (Step::Publish(_), Some(lease)) = (&step, record) {
+                publish(lease)?;
+            }
+            Ok(step)
+        };
+        Ok(self.step("replay", id, &[token], &mut step)?.0)
     }
 
     /// Where a lease stands; reads only.
     pub fn verify(&self, id: &str, token: &str) -> Result<(Answer, Option<Held>)> {
         checked_id(id)?;
-        let record = decode(id, &self.engine.read(Table::Work, id))?;
+        let read = self.engine.read(Table::Work, id);
+        let record = decode(id, &read)?;
         let step = model::verify(record.as_ref(), token);
-        let (answer, lease, _) = outcome(id, record.as_ref(), step, self.settings.work_ttl)?;
+        let (answer, lease, change) = outcome(id, record.as_ref(), step, self.settings.work_ttl)?;
+        if let (Change::Rely, Answer::Already, Ok(Some(bytes))) = (change, answer, read) {
+            self.engine.rely(Table::Work, id, &bytes)?;
+        }
         Ok((answer, lease))
     }
 
-    /// Runs one decision over one record under its lock.
+    /// Runs one decision over one record under its lock. Also answers whether
+    /// it was a change of this handle that is made sure of.
     fn step(
         &self,
-        table: Table,
+        name: &'static str,
         id: &str,
-        decide: impl Fn(Option<&Lease>) -> Result<Step>,
-    ) -> Result<(Answer, Option<Held>)> {
+        words: &[&str],
+        mut decide: impl FnMut(Option<&Lease>) -> Result<Step>,
+    ) -> Result<(Answer, bool)> {
         checked_id(id)?;
-        let default = self.default_ttl(table);
-        let mut answer = None;
-        self.engine
-            .transact(table, &[id.to_string()], &mut |reads| {
-                let record = decode(id, &reads[0])?;
-                let step = decide(record.as_ref())?;
-                let (what, lease, change) = outcome(id, record.as_ref(), step, default)?;
-                answer = Some((what, lease));
-                Ok(vec![change])
-            })?;
-        answer.ok_or_else(|| Error::new(Kind::Internal, "no decision was made"))
+        let call = Call {
+            name,
+            table: Table::Work,
+            keys: &[id.to_string()],
+            words,
+        };
+        self.transact(&call, &mut |reads| {
+            let record = decode(id, &reads[0])?;
+            let step = decide(record.as_ref())?;
+            let (what, _, change) = outcome(id, record.as_ref(), step, self.settings.work_ttl)?;
+            Ok((vec![change], what))
+        })
     }
 }
 
@@ -274,6 +285,15 @@ impl Prepared {
             judge,
             session: campaign.engine.session(table)?,
         })
+    }
+
+    /// What makes two claims the same call; the clock and the token differ.
+    pub(super) fn words(&self) -> String {
+        let ttl = self.judge.ttl.unwrap_or_default();
+        format!(
+            "{} {} {} {ttl} {}",
+            self.worker, self.takeover, self.new_ttl, self.owner
+        )
     }
 
     pub(super) fn request<'a>(&'a self, payload: Option<&'a str>) -> Request<'a> {
@@ -358,9 +378,9 @@ fn outcome(
             Some(held(&next, default_ttl)),
             Change::Put(checked_size(id, &next)?),
         ),
-        Step::Unchanged => (Answer::Ok, lease(), Change::Keep),
+        Step::Unchanged => (Answer::Ok, lease(), Change::Rely),
         Step::Committing => (Answer::Committing, lease(), Change::Keep),
-        Step::Already => (Answer::Already, lease(), Change::Keep),
+        Step::Already => (Answer::Already, lease(), Change::Rely),
         Step::Conflict => (Answer::Conflict, None, Change::Keep),
         Step::Stale => (Answer::Stale, None, Change::Keep),
     })

@@ -78,6 +78,7 @@ impl Store {
                 durable,
                 file_mode,
                 syncs: AtomicU64::new(0),
+                unsynced: AtomicU64::new(0),
             },
         }
     }

@@ -29,15 +29,21 @@ pub enum Side {
 /// What a key holds: its bytes, nothing, or why it could not be read.
 pub type Read = Result<Option<Vec<u8>>>;
 
-/// What a decision does to one key.
+/// What a decision does to one key, or rests on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Leave it as it is.
     Keep,
+    /// Leave it, and answer only when what was read is durable: DONE, ALREADY
+    /// and known bits are for ever.
+    Rely,
     /// Replace the whole record.
     Put(Vec<u8>),
     /// Remove the record (its lock file stays, L5).
     Remove,
+    /// Remove once more what is gone already, but perhaps not durably: a sync
+    /// after one that failed proves nothing (F17). The record as it was.
+    RemoveAgain(Vec<u8>),
 }
 
 /// Slots of the wait histogram (L8).
@@ -60,6 +66,9 @@ pub struct Counters {
     pub syncs: u64,
     /// Changes whose outcome is unknown.
     pub indeterminate: u64,
+    /// Directory syncs that the file system does not know: what they should
+    /// have made durable is perhaps not (F18).
+    pub unsynced: u64,
     /// Waits for locks by length: slot `n` counts those of 2^n microseconds up
     /// to the next power (L8).
     pub waits: [u64; WAIT_SLOTS],
@@ -81,7 +90,8 @@ pub trait Engine: Send + Sync {
     /// Locks `keys` (sorted, each once; the caller's duty), reads them, asks
     /// `decide`, publishes the changes as one. When a publish fails the members
     /// already changed are restored while all locks are still held (H2). An
-    /// error from `decide` changes nothing.
+    /// error from `decide` changes nothing. What a writer of several keys left
+    /// half done when it died is settled first (G1).
     fn transact(&self, table: Table, keys: &[String], decide: &mut Decide<'_>) -> Result<()>;
 
     /// Judges and publishes keys (sorted, each once) on their own, sharing
@@ -126,6 +136,12 @@ pub trait Engine: Send + Sync {
     /// none (who loses reads the winner's), the others over what is there.
     fn write_side(&self, side: Side, bytes: &[u8]) -> Result<()>;
 
+    /// Makes sure that a record read without a lock is durable.
+    fn rely(&self, table: Table, key: &str, bytes: &[u8]) -> Result<()>;
+
+    /// The process that calls, by which a fork's child is told from its parent.
+    fn process(&self) -> u32;
+
     /// Reads one key without a lock. Never creates or repairs (M4).
     fn read(&self, table: Table, key: &str) -> Read;
 
@@ -133,7 +149,8 @@ pub trait Engine: Send + Sync {
     fn list(&self, table: Table) -> Result<Vec<String>>;
 
     /// Removes temporaries whose writers are gone, proven by holding the
-    /// record's lock (H4, F22). Answers how many.
+    /// record's lock (H4, F22), and settles what dead writers left half done
+    /// (G1). Answers how many temporaries.
     fn sweep(&self) -> Result<u64>;
 
     /// The counters of this handle.

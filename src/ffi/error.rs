@@ -24,7 +24,7 @@ pub fn status_of(kind: Kind) -> symlease_status {
         Kind::Internal => SYMLEASE_E_INTERNAL,
         Kind::Unavailable => SYMLEASE_E_UNAVAILABLE,
         Kind::Mismatch => SYMLEASE_E_MISMATCH,
-        Kind::Indeterminate => SYMLEASE_E_INDETERMINATE,
+        Kind::Indeterminate | Kind::Unsettled => SYMLEASE_E_INDETERMINATE,
         Kind::Callback => SYMLEASE_E_CALLBACK,
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod id;
 pub mod identity;
+pub mod intent;
 pub mod json;
 pub mod lease;
 pub mod manifest;

@@ -6,7 +6,7 @@ use std::ffi::CString;
 
 use super::disk::Directory;
 use super::lock::{take, Lock};
-use super::publish::{self, Item};
+use super::publish::{self, unknown, Item};
 use super::root::Root;
 use super::Files;
 use crate::engine::{Change, DecideOne, Table};
@@ -14,6 +14,26 @@ use crate::error::{Error, Kind, Result};
 
 /// The most records that one batch locks at a time.
 const CHUNK: usize = 64;
+
+/// One record of a batch that is published or relied on.
+struct Renewal<'a> {
+    position: usize,
+    id: &'a str,
+    directory: &'a Directory<'a>,
+    old: Option<Vec<u8>>,
+    change: Change,
+}
+
+impl Renewal<'_> {
+    fn item(&self) -> Item<'_> {
+        Item {
+            directory: self.directory,
+            id: self.id,
+            old: self.old.as_deref(),
+            change: &self.change,
+        }
+    }
+}
 
 impl Files {
     /// `Engine::batch`: first what is free, then the rest one by one, all
@@ -34,14 +54,20 @@ impl Files {
         let deadline = self.deadline(root);
         let mut answers = vec![Ok(()); keys.len()];
         let mut busy = Vec::new();
-        for (number, chunk) in keys.chunks(CHUNK).enumerate() {
-            busy.extend(self.chunk(root, chunk, number * CHUNK, decide, &mut answers));
+        if table == Table::Target {
+            // A dead writer's intent may have to be settled first (G1).
+            busy.extend(0..keys.len());
+        } else {
+            for (number, chunk) in keys.chunks(CHUNK).enumerate() {
+                busy.extend(self.chunk(root, chunk, number * CHUNK, decide, &mut answers));
+            }
         }
         for position in busy {
             let key = std::slice::from_ref(&keys[position]);
-            answers[position] = self.count(self.change_all(root, key, deadline, &mut |reads| {
-                Ok(vec![decide(position, &reads[0])?])
-            }));
+            answers[position] =
+                self.count(self.change_all(root, table, key, deadline, &mut |reads| {
+                    Ok(vec![decide(position, &reads[0])?])
+                }));
         }
         answers
     }
@@ -83,20 +109,27 @@ impl Files {
                 }
             }
             let read = root.record(directory, key);
-            match decide(first + at, &read) {
+            let decided = decide(first + at, &read);
+            match decided.map(|change| self.resolve(root, directory, key, &read, change)) {
                 Ok(Change::Keep) => {}
-                Ok(change) => ready.push((first + at, directory, change)),
+                Ok(change) => ready.push(Renewal {
+                    position: first + at,
+                    id: key,
+                    directory,
+                    old: read.ok().flatten(),
+                    change,
+                }),
                 Err(error) => answers[first + at] = Err(error),
             }
         }
-        self.publish_each(root, keys, first, &ready, answers);
-        for (position, _, _) in &ready {
-            let lock = locks.iter().filter(|(id, _)| *id == keys[position - first]);
+        self.publish_each(root, &ready, answers);
+        for renewal in ready.iter().filter(|one| one.change != Change::Rely) {
+            let lock = locks.iter().filter(|(id, _)| id == renewal.id);
             if let (Ok(()), Err(error)) = (
-                &answers[*position],
+                &answers[renewal.position],
                 lock.map(|(_, lock)| lock).try_for_each(moved),
             ) {
-                answers[*position] = Err(error);
+                answers[renewal.position] = self.count(Err(error));
             }
         }
         busy
@@ -104,60 +137,42 @@ impl Files {
 
     /// All data is synced before any name, each directory once; a failed
     /// record fails alone (H3).
-    fn publish_each(
-        &self,
-        root: &Root,
-        keys: &[String],
-        first: usize,
-        ready: &[(usize, &Directory<'_>, Change)],
-        answers: &mut [Result<()>],
-    ) {
-        let item = |entry: &'_ (usize, &'_ Directory<'_>, Change)| -> (usize, String) {
-            (entry.0, keys[entry.0 - first].clone())
-        };
+    fn publish_each(&self, root: &Root, ready: &[Renewal<'_>], answers: &mut [Result<()>]) {
         let mut staged = Vec::new();
-        for entry in ready {
-            let (position, id) = item(entry);
-            let part = Item {
-                directory: entry.1,
-                id: &id,
-                old: None,
-                change: &entry.2,
-            };
-            match publish::stage(&root.disk, &part) {
-                Ok(ready) => staged.push((entry, ready)),
-                Err(error) => answers[position] = Err(error),
+        for renewal in ready {
+            match publish::stage(&root.disk, &renewal.item()) {
+                Ok(ready) => staged.push((renewal, ready)),
+                Err(error) => answers[renewal.position] = Err(error),
             }
         }
-        let mut touched: BTreeMap<i32, (&Directory<'_>, Vec<usize>)> = BTreeMap::new();
-        for (entry, ready) in &staged {
-            let (position, id) = item(entry);
-            let part = Item {
-                directory: entry.1,
-                id: &id,
-                old: None,
-                change: &entry.2,
-            };
-            match publish::name(&root.disk, &part, ready) {
-                Ok(()) => {
-                    let there = touched.entry(entry.1.fd.0).or_insert((entry.1, Vec::new()));
-                    there.1.push(position);
-                }
+        let mut touched: BTreeMap<i32, Vec<&Renewal<'_>>> = BTreeMap::new();
+        for (renewal, ready) in &staged {
+            match publish::name(&root.disk, &renewal.item(), ready) {
+                Ok(()) => touched
+                    .entry(renewal.directory.fd.0)
+                    .or_default()
+                    .push(renewal),
                 Err(error) => {
-                    publish::discard(&root.disk, &part, ready);
-                    answers[position] = Err(error);
+                    publish::discard(&root.disk, &renewal.item(), ready);
+                    answers[renewal.position] = Err(error);
                 }
             }
         }
-        for (directory, positions) in touched.values() {
-            if let Err(error) = root.disk.sync_directory(directory) {
-                for position in positions {
-                    let error = Error {
-                        kind: Kind::Indeterminate,
+        for renewals in touched.values() {
+            let items: Vec<Item<'_>> = renewals.iter().map(|renewal| renewal.item()).collect();
+            let synced = root.disk.sync_directory(renewals[0].directory);
+            let synced = synced.map_err(unknown);
+            self.learn(&items, synced.as_ref());
+            for (renewal, item) in renewals.iter().zip(&items) {
+                let Err(error) = &synced else { continue };
+                // Of a record that is only relied on nothing was changed.
+                answers[renewal.position] = match item.changes() {
+                    true => self.count(Err(error.clone())),
+                    false => Err(Error {
+                        kind: Kind::Io,
                         ..error.clone()
-                    };
-                    answers[*position] = self.count(Err(error));
-                }
+                    }),
+                };
             }
         }
     }

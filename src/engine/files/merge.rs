@@ -10,6 +10,7 @@ use super::lock::{take_named, Lock};
 use super::paths;
 use super::publish::{self, Item};
 use super::root::{Named, Root};
+use super::shards::{publish_shards, unsettled, Write};
 use super::Files;
 use crate::engine::{Change, DecideMerge, Read};
 use crate::error::{Error, Kind, Result};
@@ -18,7 +19,7 @@ use crate::record::transaction::{union, Transaction};
 use crate::sys::{Errno, Sys};
 
 /// The largest shard file and the largest transaction (`format.md`).
-const FILE_MAX: u64 = 64 << 20;
+pub(super) const FILE_MAX: u64 = 64 << 20;
 
 /// How a coverage root is opened.
 #[derive(Clone, Debug)]
@@ -41,14 +42,14 @@ pub struct Coverage {
 pub struct Authority {
     /// Its files.
     pub root: Root,
-    coordinator: String,
+    pub(super) coordinator: String,
     lock_timeout: u64,
 }
 
 /// Where a transaction stands: its directory, and its name without ending.
 pub(super) struct Place {
-    directory: CString,
-    id: String,
+    pub directory: CString,
+    pub id: String,
 }
 
 type Locks<'a> = Vec<(String, Lock<'a>)>;
@@ -68,7 +69,7 @@ impl Authority {
             .read_within(state, &file(&paths::shard_name(shard)), FILE_MAX)
     }
 
-    fn parse(&self, shard: u32, bytes: &[u8]) -> Result<Shard> {
+    pub(super) fn parse(&self, shard: u32, bytes: &[u8]) -> Result<Shard> {
         Shard::parse(shard, self.root.shards, bytes).map_err(|why| {
             let text = format!("coverage shard {shard}: {why}");
             Error::new(Kind::Corrupt, text)
@@ -129,14 +130,22 @@ impl Authority {
         Ok(None)
     }
 
-    fn remove(&self, place: &Place) -> Result<()> {
+    pub(super) fn remove(&self, place: &Place) -> Result<()> {
+        match self.unlink(place)? {
+            Some(directory) => self.disk().sync_directory(&directory),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes a transaction; its directory, to be synced, where it was there.
+    pub(super) fn unlink(&self, place: &Place) -> Result<Option<Directory<'_>>> {
         let Some(directory) = self.disk().directory(&place.directory)? else {
-            return Ok(());
+            return Ok(None);
         };
         let name = file(&place.id);
         match self.disk().sys.unlink(directory.fd, &name) {
-            Ok(()) => self.disk().sync_directory(&directory),
-            Err(Errno(libc::ENOENT)) => Ok(()),
+            Ok(()) => Ok(Some(directory)),
+            Err(Errno(libc::ENOENT)) => Ok(None),
             Err(errno) => Err(failed("remove", &name, errno)),
         }
     }
@@ -144,13 +153,6 @@ impl Authority {
 
 fn file(id: &str) -> CString {
     CString::new(paths::record_name(id)).unwrap_or_default()
-}
-
-fn unknown(error: Error) -> Error {
-    Error {
-        kind: Kind::Indeterminate,
-        ..error
-    }
 }
 
 impl Files {
@@ -161,15 +163,6 @@ impl Files {
             .as_ref()
             .ok_or_else(|| Error::new(Kind::Invalid, text))
     }
-}
-
-/// One shard on its way.
-struct Write<'a> {
-    shard: u32,
-    name: String,
-    old: Option<&'a [u8]>,
-    change: &'a Change,
-    bytes: &'a [u8],
 }
 
 impl Files {
@@ -207,8 +200,11 @@ impl Files {
         loop {
             let locks = self.lock_shards(authority, &state, shards, deadline)?;
             let Some(place) = authority.pending(shards)? else {
-                self.merge_locked(authority, &state, shards, decide)?;
-                return self.confirm(&locks);
+                if self.merge_locked(authority, &state, shards, decide)? {
+                    // Another writer may have been in.
+                    self.confirm(&locks).map_err(unsettled)?;
+                }
+                return Ok(());
             };
             drop(locks);
             self.settle(authority, &state, &place, deadline)?;
@@ -288,24 +284,38 @@ impl Files {
         authority.remove(place)
     }
 
+    /// Whether anything was published.
     fn merge_locked(
         &self,
         authority: &Authority,
         state: &Directory<'_>,
         shards: &[u32],
         decide: &mut DecideMerge<'_>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let reads: Vec<Read> = shards.iter().map(|s| authority.shard(state, *s)).collect();
         let (changes, novel) = decide(&reads)?;
         let bug = |text: &str| Err(Error::new(Kind::Internal, text));
         if changes.len() != shards.len() {
             return bug("a decision did not cover all of its shards");
         }
+        let mut changes = changes;
+        for ((shard, read), change) in shards.iter().zip(&reads).zip(&mut changes) {
+            let decided = std::mem::replace(change, Change::Keep);
+            let name = paths::shard_name(*shard);
+            *change = self.resolve(&authority.root, state, &name, read, decided);
+        }
         let mut writes = Vec::new();
+        let mut relied = Vec::new();
         for ((shard, read), change) in shards.iter().zip(&reads).zip(&changes) {
             let bytes = match (change, read) {
                 (Change::Keep, _) => continue,
-                (Change::Remove, _) => return bug("a coverage shard is never removed"),
+                (Change::Rely, _) => {
+                    relied.push((paths::shard_name(*shard), read, change));
+                    continue;
+                }
+                (Change::Remove | Change::RemoveAgain(_), _) => {
+                    return bug("a coverage shard is never removed")
+                }
                 // Damaged is not empty (C1).
                 (_, Err(error)) => return Err(error.clone()),
                 (Change::Put(bytes), Ok(_)) => bytes,
@@ -322,78 +332,28 @@ impl Files {
                 bytes,
             });
         }
-        publish_shards(authority, state, &writes, &novel)
-    }
-}
-
-/// Publishes shards whose locks are held; several only behind a durable
-/// transaction, and too many for one as several, in shard order.
-fn publish_shards(
-    authority: &Authority,
-    state: &Directory<'_>,
-    writes: &[Write<'_>],
-    novel: &[u64],
-) -> Result<()> {
-    let items: Vec<Item<'_>> = writes
-        .iter()
-        .map(|write| Item {
-            directory: state,
-            id: &write.name,
-            old: write.old,
-            change: write.change,
-        })
-        .collect();
-    if writes.len() < 2 {
-        return publish::all(authority.disk(), &items);
-    }
-    let mut records = Vec::new();
-    for write in writes {
-        records.push(authority.parse(write.shard, write.bytes)?);
-    }
-    let transaction = Transaction {
-        shard_count: authority.root.shards,
-        coordinator: authority.coordinator.clone(),
-        created: authority.disk().sys.realtime(),
-        records,
-        novel_by_candidate: novel.to_vec(),
-    };
-    let bytes = transaction.to_bytes();
-    if bytes.len() as u64 > FILE_MAX {
-        let (first, rest) = writes.split_at(writes.len() / 2);
-        publish_shards(authority, state, first, novel)?;
-        // The first half stands: not a clean failure any more.
-        return publish_shards(authority, state, rest, novel).map_err(unknown);
-    }
-    let place = log(authority, &transaction.file_name(), bytes)?;
-    if let Err(error) = publish::all(authority.disk(), &items) {
-        // Wholly old again, and the transaction gone: a clean failure. Else the
-        // next caller rolls it forward.
-        let old = |write: &Write<'_>| {
-            let now = authority.shard(state, write.shard);
-            now.is_ok_and(|now| now.as_deref() == write.old)
+        let old = |read: &'_ Read| -> Option<Vec<u8>> { read.clone().ok().flatten() };
+        let olds: Vec<Option<Vec<u8>>> = relied.iter().map(|(_, read, _)| old(read)).collect();
+        let relied = relied
+            .iter()
+            .zip(&olds)
+            .map(|((name, _, change), old)| Item {
+                directory: state,
+                id: name,
+                old: old.as_deref(),
+                change,
+            });
+        let all: Vec<Item<'_>> = writes
+            .iter()
+            .map(|one| one.item(state))
+            .chain(relied)
+            .collect();
+        // A publish syncs the directory of the shards that are relied on too.
+        let published = match writes.is_empty() {
+            true => publish::all(authority.disk(), &all),
+            false => publish_shards(authority, state, &writes, &novel),
         };
-        let clean = error.kind != Kind::Indeterminate
-            && writes.iter().all(old)
-            && authority.remove(&place).is_ok();
-        return Err(if clean { error } else { unknown(error) });
+        self.learn(&all, published.as_ref());
+        published.map(|()| !writes.is_empty())
     }
-    authority.remove(&place).map_err(unknown)
-}
-
-/// Makes a transaction durable before any shard changes.
-fn log(authority: &Authority, name: &str, bytes: Vec<u8>) -> Result<Place> {
-    let path = paths::transactions_path(&authority.root.path)?;
-    let directory = authority.disk().make_directory(&path)?;
-    let id = name.strip_suffix(".json").unwrap_or(name);
-    let item = Item {
-        directory: &directory,
-        id,
-        old: None,
-        change: &Change::Put(bytes),
-    };
-    publish::all(authority.disk(), &[item])?;
-    Ok(Place {
-        id: id.to_string(),
-        directory: path,
-    })
 }

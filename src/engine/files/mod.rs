@@ -1,7 +1,10 @@
 //! The files engine: one JSON record a file, shared with Python coordinators.
 
 mod batch;
+mod change;
 pub(super) mod disk;
+mod intent;
+mod known;
 mod lock;
 mod merge;
 pub(super) mod paths;
@@ -9,21 +12,22 @@ mod publish;
 mod queue;
 mod root;
 mod session;
+mod shards;
 mod side;
 mod sweep;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-use self::lock::{take, Lock, Waits};
+use self::known::{Known, Mark};
+use self::lock::{Lock, Waits};
 use self::merge::Authority;
 pub use self::merge::Coverage;
-use self::publish::Item;
 pub use self::root::Named;
 use self::root::Root;
 use self::sweep::named_sessions;
-use super::{Change, Counters, Decide, DecideMerge, DecideOne, Engine, Read, Side, Table};
+use super::{Counters, Decide, DecideMerge, DecideOne, Engine, Read, Side, Table};
 use crate::error::{Error, Kind, Result};
 use crate::model::lease::Presence;
 use crate::record::json::quote;
@@ -55,6 +59,7 @@ pub struct Files {
     target: Option<Root>,
     coverage: Option<Authority>,
     waits: Waits,
+    known: Known,
     lock_timeout: u64,
     indeterminate: AtomicU64,
 }
@@ -80,6 +85,7 @@ impl Files {
             target: open(options.target_root)?,
             coverage: None,
             waits: Waits::default(),
+            known: Known::default(),
             lock_timeout: options.lock_timeout,
             indeterminate: AtomicU64::new(0),
         })
@@ -145,61 +151,16 @@ impl Files {
     }
 
     fn count(&self, outcome: Result<()>) -> Result<()> {
-        if outcome
-            .as_ref()
-            .is_err_and(|error| error.kind == Kind::Indeterminate)
-        {
+        if outcome.as_ref().is_err_and(is_unknown) {
             self.indeterminate.fetch_add(1, Ordering::Relaxed);
         }
         outcome
     }
+}
 
-    fn change_all(
-        &self,
-        root: &Root,
-        keys: &[String],
-        deadline: u64,
-        decide: &mut Decide<'_>,
-    ) -> Result<()> {
-        root.ensure()?;
-        let mut directories = BTreeMap::new();
-        for key in keys {
-            root.enter(key, &mut directories)?;
-        }
-        self.sweep_first(root, keys, &directories);
-        let mut locks = Vec::with_capacity(keys.len());
-        let mut reads = Vec::with_capacity(keys.len());
-        let mut places = Vec::with_capacity(keys.len());
-        for key in keys {
-            let directory = &directories[&root.folder(key)?];
-            let lock = take(&root.disk, &self.waits, directory, key, deadline)?;
-            locks.push((key.clone(), lock));
-            places.push(directory);
-        }
-        for (key, directory) in keys.iter().zip(&places) {
-            reads.push(root.record(directory, key));
-        }
-        let changes = decide(&reads)?;
-        if changes.len() != keys.len() {
-            return Err(Error::new(
-                Kind::Internal,
-                "a decision did not cover all of its keys",
-            ));
-        }
-        if changes.iter().all(|change| *change == Change::Keep) {
-            return Ok(());
-        }
-        let items: Vec<Item<'_>> = (0..keys.len())
-            .map(|at| Item {
-                directory: places[at],
-                id: &keys[at],
-                old: reads[at].as_ref().ok().and_then(|old| old.as_deref()),
-                change: &changes[at],
-            })
-            .collect();
-        publish::all(&root.disk, &items)?;
-        self.confirm(&locks)
-    }
+/// E_INDETERMINATE of either kind.
+fn is_unknown(error: &Error) -> bool {
+    matches!(error.kind, Kind::Indeterminate | Kind::Unsettled)
 }
 
 fn json_text(text: &[u8]) -> String {
@@ -219,7 +180,7 @@ impl Drop for Files {
 impl Engine for Files {
     fn transact(&self, table: Table, keys: &[String], decide: &mut Decide<'_>) -> Result<()> {
         let root = self.root(table)?;
-        self.count(self.change_all(root, keys, self.deadline(root), decide))
+        self.count(self.change_all(root, table, keys, self.deadline(root), decide))
     }
 
     fn batch(&self, table: Table, keys: &[String], decide: &mut DecideOne<'_>) -> Vec<Result<()>> {
@@ -269,6 +230,27 @@ impl Engine for Files {
         self.authority()?.write_side(side, bytes)
     }
 
+    fn rely(&self, table: Table, key: &str, bytes: &[u8]) -> Result<()> {
+        let root = self.root(table)?;
+        let folder = root.folder(key)?;
+        let mark = Mark::of(&folder, key, bytes);
+        if !root.disk.durable || self.known.is_durable(mark) {
+            return Ok(());
+        }
+        let Some(directory) = root.disk.directory(&folder)? else {
+            return Ok(());
+        };
+        let synced = root.disk.sync_directory(&directory);
+        self.known.synced(mark, synced.is_ok());
+        synced
+    }
+
+    fn process(&self) -> u32 {
+        let coverage = self.coverage.iter().map(|authority| &authority.root);
+        let mut roots = self.work.iter().chain(&self.target).chain(coverage);
+        roots.next().map_or(0, |root| root.disk.sys.process())
+    }
+
     fn read(&self, table: Table, key: &str) -> Read {
         let root = self.root(table)?;
         match root.disk.directory(&root.folder(key)?)? {
@@ -289,13 +271,19 @@ impl Engine for Files {
 
     fn sweep(&self) -> Result<u64> {
         let mut removed = 0;
+        let mut first = Ok(());
         for root in self.work.iter().chain(&self.target) {
+            match self.sweep_intents(root) {
+                Ok(count) => removed += count,
+                Err(error) => first = first.and(Err(error)),
+            }
             root.each_name(&mut |directory, _, name| {
                 removed += self.sweep_one(root, directory, name);
             })?;
             removed += root.sweep_sessions(&|| named_sessions(root))?;
         }
-        Ok(removed + self.sweep_coverage()?)
+        removed += self.sweep_coverage()?;
+        first.map(|()| removed)
     }
 
     fn settings(&self) -> Vec<(&'static str, String)> {
@@ -334,14 +322,15 @@ impl Engine for Files {
     fn counters(&self) -> Counters {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let coverage = self.coverage.iter().map(|authority| &authority.root);
-        let roots = self.work.iter().chain(&self.target).chain(coverage);
+        let roots = || self.work.iter().chain(&self.target).chain(coverage.clone());
         Counters {
             locks: get(&self.waits.locks),
             contended: get(&self.waits.contended),
             timeouts: get(&self.waits.timeouts),
             wait_ns: get(&self.waits.wait_ns),
             retries: get(&self.waits.retries),
-            syncs: roots.map(|root| get(&root.disk.syncs)).sum(),
+            syncs: roots().map(|root| get(&root.disk.syncs)).sum(),
+            unsynced: roots().map(|root| get(&root.disk.unsynced)).sum(),
             indeterminate: get(&self.indeterminate),
             waits: std::array::from_fn(|slot| get(&self.waits.lengths[slot])),
         }

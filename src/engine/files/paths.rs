@@ -89,6 +89,11 @@ pub fn coordinator_name(index: u32) -> String {
 /// The map's size and identity, without its ending.
 pub const MAP: &str = "map";
 
+/// A lease root's folder of group changes under way.
+pub fn intents_path(root: &[u8]) -> Result<CString> {
+    below(root, b"/.intents")
+}
+
 fn below(root: &[u8], name: &[u8]) -> Result<CString> {
     c_path([root, name].concat())
 }

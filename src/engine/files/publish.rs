@@ -28,12 +28,27 @@ pub struct Staged {
     name: CString,
 }
 
+impl Item<'_> {
+    /// Whether the record changes.
+    pub fn changes(&self) -> bool {
+        !matches!(self.change, Change::Keep | Change::Rely)
+    }
+}
+
+/// Why a publish failed.
+pub struct Failure {
+    /// What went wrong first.
+    pub error: Error,
+    /// Whether every record is durably what it was.
+    pub restored: bool,
+}
+
 /// Writes an item's new bytes under a private name.
 pub fn stage(disk: &Disk, item: &Item<'_>) -> Result<Staged> {
     let name = CString::new(record_name(item.id)).unwrap_or_default();
     let temporary = match item.change {
-        Change::Put(bytes) => Some(write(disk, item, bytes)?),
-        Change::Keep | Change::Remove => None,
+        Change::Put(bytes) | Change::RemoveAgain(bytes) => Some(write(disk, item, bytes)?),
+        Change::Keep | Change::Rely | Change::Remove => None,
     };
     Ok(Staged { temporary, name })
 }
@@ -71,16 +86,16 @@ pub fn once(disk: &Disk, directory: &Directory<'_>, name: &CStr, bytes: &[u8]) -
 /// Gives the staged change its name.
 pub fn name(disk: &Disk, item: &Item<'_>, staged: &Staged) -> Result<()> {
     let fd = item.directory.fd;
-    match (&staged.temporary, item.change) {
-        (Some(temporary), _) => disk
-            .sys
-            .rename(fd, temporary, &staged.name)
-            .map_err(|errno| failed("publish", &staged.name, errno)),
-        (None, Change::Remove) => match disk.sys.unlink(fd, &staged.name) {
+    if let Some(temporary) = &staged.temporary {
+        let renamed = disk.sys.rename(fd, temporary, &staged.name);
+        renamed.map_err(|errno| failed("publish", &staged.name, errno))?;
+    }
+    match item.change {
+        Change::Remove | Change::RemoveAgain(_) => match disk.sys.unlink(fd, &staged.name) {
             Ok(()) | Err(Errno(libc::ENOENT)) => Ok(()),
             Err(errno) => Err(failed("remove", &staged.name, errno)),
         },
-        (None, _) => Ok(()),
+        Change::Keep | Change::Rely | Change::Put(_) => Ok(()),
     }
 }
 
@@ -91,11 +106,16 @@ pub fn discard(disk: &Disk, item: &Item<'_>, staged: &Staged) {
     }
 }
 
-/// Publishes all items or none, while the caller holds all their locks. When a
-/// name fails, the members that already changed get their old records back
-/// (H2); should that fail too, their new records stay: leases with the current
-/// token, which their TTL ends.
+/// [`attempt`] for who does not ask what a failure left.
 pub fn all(disk: &Disk, items: &[Item<'_>]) -> Result<()> {
+    attempt(disk, items).map_err(|failure| failure.error)
+}
+
+/// Publishes all items or none, while the caller holds all their locks, and
+/// makes durable what they rely on. When a name fails, the members that already
+/// changed get their old records back (H2); should that fail too, their new
+/// records stay: leases with the current token, which their TTL ends.
+pub fn attempt(disk: &Disk, items: &[Item<'_>]) -> std::result::Result<(), Failure> {
     let mut staged = Vec::with_capacity(items.len());
     for item in items {
         match stage(disk, item) {
@@ -105,7 +125,8 @@ pub fn all(disk: &Disk, items: &[Item<'_>]) -> Result<()> {
                     .iter()
                     .zip(&staged)
                     .for_each(|(item, ready)| discard(disk, item, ready));
-                return Err(error);
+                let restored = true;
+                return Err(Failure { error, restored });
             }
         }
     }
@@ -113,18 +134,25 @@ pub fn all(disk: &Disk, items: &[Item<'_>]) -> Result<()> {
         if let Err(error) = name(disk, item, ready) {
             let rest = items.iter().zip(&staged).skip(position);
             rest.for_each(|(item, ready)| discard(disk, item, ready));
-            restore(disk, &items[..position]);
-            return Err(error);
+            let restored = restore(disk, &items[..position], item);
+            return Err(Failure { error, restored });
         }
     }
-    sync_directories(disk, items)
+    sync_directories(disk, items).map_err(|error| Failure {
+        error,
+        restored: false,
+    })
 }
 
-fn restore(disk: &Disk, changed: &[Item<'_>]) {
-    for item in changed.iter().filter(|item| *item.change != Change::Keep) {
-        let back = match item.old {
-            Some(bytes) => Change::Put(bytes.to_vec()),
-            None => Change::Remove,
+/// Puts old records back; whether all of them are there, durably.
+fn restore(disk: &Disk, changed: &[Item<'_>], failed: &Item<'_>) -> bool {
+    // One that is removed again may have got halfway, back to its old record.
+    let mut restored = !matches!(failed.change, Change::RemoveAgain(_));
+    for item in changed.iter().filter(|item| item.changes()) {
+        let back = match (item.change, item.old) {
+            (Change::RemoveAgain(bytes), _) => Change::Put(bytes.clone()),
+            (_, Some(bytes)) => Change::Put(bytes.to_vec()),
+            (_, None) => Change::Remove,
         };
         let undo = Item {
             directory: item.directory,
@@ -132,29 +160,39 @@ fn restore(disk: &Disk, changed: &[Item<'_>]) {
             old: None,
             change: &back,
         };
-        if let Ok(staged) = stage(disk, &undo) {
-            if name(disk, &undo, &staged).is_err() {
+        let undone = stage(disk, &undo).and_then(|staged| {
+            let named = name(disk, &undo, &staged);
+            if named.is_err() {
                 discard(disk, &undo, &staged);
             }
-        }
+            named
+        });
+        restored &= undone.is_ok();
     }
-    let _ = sync_directories(disk, changed);
+    sync_directories(disk, changed).is_ok() && restored
 }
 
-/// Syncs each changed directory once. A failure after the rename leaves a
-/// change whose durability is unknown.
+/// Syncs each directory once in which something changed or is relied on. A
+/// failure after a rename leaves a change whose durability is unknown.
 fn sync_directories(disk: &Disk, items: &[Item<'_>]) -> Result<()> {
+    let made = items.iter().any(Item::changes);
     let mut seen: Vec<i32> = Vec::new();
     for item in items.iter().filter(|item| *item.change != Change::Keep) {
         if seen.contains(&item.directory.fd.0) {
             continue;
         }
         seen.push(item.directory.fd.0);
-        disk.sync_directory(item.directory).map_err(|error| Error {
-            kind: Kind::Indeterminate,
-            text: format!("{}; the change is made, its durability unknown", error.text),
-            ..error
-        })?;
+        let synced = disk.sync_directory(item.directory);
+        synced.map_err(|error| if made { unknown(error) } else { error })?;
     }
     Ok(())
+}
+
+/// The error of a change that was made, but perhaps not durably.
+pub fn unknown(error: Error) -> Error {
+    Error {
+        kind: Kind::Indeterminate,
+        text: format!("{}; the change is made, its durability unknown", error.text),
+        ..error
+    }
 }

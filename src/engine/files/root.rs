@@ -66,6 +66,7 @@ impl Root {
             durable: named.durable.unwrap_or(true),
             file_mode: named.file_mode.unwrap_or(0o600),
             syncs: AtomicU64::new(0),
+            unsynced: AtomicU64::new(0),
         };
         let shards = named.shards.unwrap_or(shards);
         let mut root = Root {
