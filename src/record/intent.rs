@@ -105,12 +105,13 @@ impl Intent {
     pub fn to_bytes(&self) -> Vec<u8> {
         let content = self.content();
         let digest = hex(&Sha256::digest(content.as_bytes()));
-        format!("{{\"intent_sha256\":\"{digest}\",{content}}}\n").into_bytes()
+        let rest = &content[1..];
+        format!("{{\"intent_sha256\":\"{digest}\",{rest}\n").into_bytes()
     }
 
-    /// Everything but the digest.
+    /// The canonical text of everything but the digest.
     fn content(&self) -> String {
-        let mut out = String::from("\"members\":[");
+        let mut out = String::from("{\"members\":[");
         for (place, member) in self.members.iter().enumerate() {
             if place > 0 {
                 out.push(',');
@@ -121,7 +122,7 @@ impl Intent {
             write(&member.old, &mut out);
             out.push('}');
         }
-        out.push_str("],\"schema\":1");
+        out.push_str("],\"schema\":1}");
         out
     }
 }

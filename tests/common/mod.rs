@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use symlease::campaign::{Campaign, Settings};
 use symlease::engine::corpus::Store;
 use symlease::engine::files::{Coverage, Files, Named, Options};
-use symlease::sys::{Answer, Errno, Fd, Linux, Open, Stat, Sys};
+use symlease::sys::{Answer, Errno, Fd, FileKind, Linux, Open, Stat, Sys};
 
 /// The real system, failing at its `at`-th changing call with `errno`.
 pub struct Faulty {
@@ -20,6 +20,16 @@ pub struct Faulty {
     pub errno: AtomicU64,
     /// From this call on every one fails: the process is dead.
     pub die_at: AtomicU64,
+    /// This unlink from now on fails with EIO; 0: none.
+    pub fail_unlink_at: AtomicU64,
+    /// Renames so far.
+    pub renames: AtomicU64,
+    /// The rename before which the process dies; 0: none.
+    pub die_at_rename: AtomicU64,
+    /// Directory syncs so far, those that fail included.
+    pub directory_syncs: AtomicU64,
+    /// What every directory sync answers; 0: as it is.
+    pub directory_errno: AtomicU64,
     /// Runs once, between a lock file's opening and its being locked.
     pub before_lock: Mutex<Option<fn()>>,
     /// Shared locks tried: looks at sessions (D5).
@@ -42,6 +52,11 @@ impl Faulty {
             fail_at: AtomicU64::new(0),
             errno: AtomicU64::new(0),
             die_at: AtomicU64::new(0),
+            fail_unlink_at: AtomicU64::new(0),
+            renames: AtomicU64::new(0),
+            die_at_rename: AtomicU64::new(0),
+            directory_syncs: AtomicU64::new(0),
+            directory_errno: AtomicU64::new(0),
             before_lock: Mutex::new(None),
             shared_locks: AtomicU64::new(0),
             boot: Mutex::new(None),
@@ -102,10 +117,21 @@ impl Sys for Faulty {
         self.inner.write(fd, &bytes[..bytes.len().div_ceil(2)])
     }
     fn sync(&self, fd: Fd) -> Answer<()> {
+        let directory = self.inner.stat(fd)?.kind == FileKind::Directory;
+        if directory {
+            self.directory_syncs.fetch_add(1, Ordering::SeqCst);
+        }
         self.step()?;
-        self.inner.sync(fd)
+        match self.directory_errno.load(Ordering::SeqCst) {
+            errno if directory && errno != 0 => Err(Errno(errno as i32)),
+            _ => self.inner.sync(fd),
+        }
     }
     fn rename(&self, dir: Fd, from: &CStr, to: &CStr) -> Answer<()> {
+        let count = self.renames.fetch_add(1, Ordering::SeqCst) + 1;
+        if count == self.die_at_rename.load(Ordering::SeqCst) {
+            self.die(1);
+        }
         self.step()?;
         self.inner.rename(dir, from, to)
     }
@@ -124,6 +150,12 @@ impl Sys for Faulty {
             if call + 1 >= death {
                 return Err(Errno(libc::EIO));
             }
+        }
+        let left = self.fail_unlink_at.load(Ordering::SeqCst);
+        self.fail_unlink_at
+            .store(left.saturating_sub(1), Ordering::SeqCst);
+        if left == 1 {
+            return Err(Errno(libc::EIO));
         }
         self.inner.unlink(dir, name)
     }
@@ -274,6 +306,14 @@ fn over(engine: Files, settings: Settings, clock: &Clock, sys: Arc<dyn Sys>) -> 
             Ok(())
         }),
     )
+}
+
+/// A directory on tmpfs where there is one: sweeps over every call sync often.
+pub fn fast_root() -> tempfile::TempDir {
+    match Path::new("/dev/shm").is_dir() {
+        true => tempfile::tempdir_in("/dev/shm").unwrap(),
+        false => tempfile::tempdir().unwrap(),
+    }
 }
 
 /// Every file below `root`, with its bytes; lock files and identities left out.
