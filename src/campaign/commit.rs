@@ -68,7 +68,7 @@ impl Campaign {
         if let Some(outcomes) = self.ending(id, token) {
             return self.end(id, token, outcomes, true);
         }
-        match self.verify(id, token)?.0 {
+        match self.look(id, token)?.0 {
             Answer::Ok => {}
             Answer::Committing => return self.go_on(id, token),
             Answer::Already => return self.end(id, token, Vec::new(), false),

@@ -199,15 +199,21 @@ impl Campaign {
 
     /// Where a lease stands; reads only.
     pub fn verify(&self, id: &str, token: &str) -> Result<(Answer, Option<Held>)> {
+        let (answer, lease, bytes) = self.look(id, token)?;
+        if answer == Answer::Already {
+            self.engine.rely(Table::Work, id, &bytes)?;
+        }
+        Ok((answer, lease))
+    }
+
+    /// The same as it was read, durable or not; and the record's bytes.
+    pub(super) fn look(&self, id: &str, token: &str) -> Result<(Answer, Option<Held>, Vec<u8>)> {
         checked_id(id)?;
         let read = self.engine.read(Table::Work, id);
         let record = decode(id, &read)?;
         let step = model::verify(record.as_ref(), token);
-        let (answer, lease, change) = outcome(id, record.as_ref(), step, self.settings.work_ttl)?;
-        if let (Change::Rely, Answer::Already, Ok(Some(bytes))) = (change, answer, read) {
-            self.engine.rely(Table::Work, id, &bytes)?;
-        }
-        Ok((answer, lease))
+        let (answer, lease, _) = outcome(id, record.as_ref(), step, self.settings.work_ttl)?;
+        Ok((answer, lease, read?.unwrap_or_default()))
     }
 
     /// Runs one decision over one record under its lock. Also answers whether

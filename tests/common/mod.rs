@@ -30,6 +30,8 @@ pub struct Faulty {
     pub directory_syncs: AtomicU64,
     /// What every directory sync answers; 0: as it is.
     pub directory_errno: AtomicU64,
+    /// Another process's id than this one's; 0: its own.
+    pub pid: AtomicU64,
     /// Runs once, between a lock file's opening and its being locked.
     pub before_lock: Mutex<Option<fn()>>,
     /// Shared locks tried: looks at sessions (D5).
@@ -57,6 +59,7 @@ impl Faulty {
             die_at_rename: AtomicU64::new(0),
             directory_syncs: AtomicU64::new(0),
             directory_errno: AtomicU64::new(0),
+            pid: AtomicU64::new(0),
             before_lock: Mutex::new(None),
             shared_locks: AtomicU64::new(0),
             boot: Mutex::new(None),
@@ -218,7 +221,10 @@ impl Sys for Faulty {
         self.inner.host()
     }
     fn process(&self) -> u32 {
-        self.inner.process()
+        match self.pid.load(Ordering::SeqCst) {
+            0 => self.inner.process(),
+            pid => pid as u32,
+        }
     }
 }
 

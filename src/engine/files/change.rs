@@ -133,20 +133,17 @@ impl Files {
 
     /// Notes which versions are durable after a publish, and which are doubtful.
     pub(super) fn learn(&self, items: &[Item<'_>], published: std::result::Result<&(), &Error>) {
-        let durable = match published {
-            Ok(()) => true,
-            Err(error) if is_unknown(error) => false,
-            Err(_) => return,
-        };
+        let made = published.err().is_none_or(is_unknown);
         for item in items {
             let bytes = match item.change {
-                Change::Put(bytes) => Some(&bytes[..]),
+                Change::Put(bytes) if made => Some(&bytes[..]),
+                // Its sync failed, or may have.
                 Change::Rely => item.old,
                 _ => None,
             };
             if let Some(bytes) = bytes {
                 let mark = Mark::of(&item.directory.path, item.id, bytes);
-                self.known.synced(mark, durable);
+                self.known.synced(mark, published.is_ok());
             }
         }
     }

@@ -102,6 +102,11 @@ impl Known {
         self.durable.has(mark) && !self.doubtful.has(mark)
     }
 
+    /// Whether a sync of it failed, and it was not published again since.
+    pub fn is_doubtful(&self, mark: Mark) -> bool {
+        self.doubtful.has(mark)
+    }
+
     /// After a good sync, or a failed one.
     pub fn synced(&self, mark: Mark, durable: bool) {
         if durable {

@@ -241,7 +241,10 @@ impl Engine for Files {
             return Ok(());
         };
         let synced = root.disk.sync_directory(&directory);
-        self.known.synced(mark, synced.is_ok());
+        // Without the lock nothing is published again: a doubt stays (F17).
+        if synced.is_err() || !self.known.is_doubtful(mark) {
+            self.known.synced(mark, synced.is_ok());
+        }
         synced
     }
 

@@ -1,0 +1,544 @@
+//! E_INDETERMINATE where it is the truth, and settled by the same call again:
+//! that call publishes the change once more, and answers as the first would
+//! have. Later ones answer as anybody's.
+
+mod common;
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+
+use common::{campaign, fast_root, files, Clock, Faulty};
+use symlease::campaign::commit::{Offer, Outcome};
+use symlease::campaign::coverage::Candidate;
+use symlease::campaign::group::Members;
+use symlease::campaign::work::Claimed;
+use symlease::campaign::{Answer, Campaign, ClaimOptions};
+use symlease::engine::Table;
+use symlease::error::{Kind, Result};
+use symlease::model::coverage::bits_in;
+use symlease::record::id::{sha256_hex, shard_of};
+use symlease::sys::Linux;
+
+const NOW: f64 = 1_786_060_800.25;
+const MANIFEST: &str = "{\"r\":[1]}";
+
+struct Ground {
+    root: tempfile::TempDir,
+    clock: Clock,
+    sys: Arc<Faulty>,
+    a: Campaign,
+    id: String,
+    token: String,
+    members: Members,
+    group: String,
+}
+
+/// The calls that change something, and their answers in words.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Act {
+    Claim,
+    Heartbeat,
+    Abandon,
+    Begin,
+    Complete,
+    Replay,
+    ClaimGroup,
+    ClaimTarget,
+    HeartbeatGroup,
+    Release,
+    ReleaseTarget,
+    Merge,
+    MergeOne,
+    Commit,
+}
+
+/// Each call, the answer of one repeat, and of those that follow.
+const ACTS: [(Act, &str, &str); 14] = [
+    (Act::Claim, "lease 1", "Held"),
+    (Act::Heartbeat, "Ok", "Ok"),
+    (Act::Abandon, "Ok", "Stale"),
+    (Act::Begin, "Ok", "Ok"),
+    (Act::Complete, "Ok", "Already"),
+    (Act::Replay, "Ok", "Already"),
+    (Act::ClaimGroup, "lease 1", "Held"),
+    (Act::ClaimTarget, "lease 1", "Held"),
+    (Act::HeartbeatGroup, "Ok", "Ok"),
+    (Act::Release, "Ok", "Stale"),
+    (Act::ReleaseTarget, "Ok", "Stale"),
+    (Act::Merge, "[5, 2]", "[0, 0]"),
+    (Act::MergeOne, "[2, 0]", "[0, 0]"),
+    (Act::Commit, "Ok 3 0 published", "Done"),
+];
+
+fn lease(claimed: Claimed) -> String {
+    match claimed {
+        Claimed::Lease(held) => held.token,
+        Claimed::Refused(answer, _) => panic!("{answer:?}"),
+    }
+}
+
+fn plain(campaign: &Campaign, id: &str) -> Result<Claimed> {
+    campaign.claim(id, None, &ClaimOptions::default())
+}
+
+fn merged(campaign: &Campaign, lists: &[&[(u32, u8)]]) -> Result<Vec<u64>> {
+    let candidates: Vec<Candidate> = lists
+        .iter()
+        .map(|list| Candidate::sparse(list).unwrap())
+        .collect();
+    let novel = campaign.merge(&candidates)?;
+    Ok(novel.iter().map(|edges| bits_in(edges)).collect())
+}
+
+fn bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_encoded_bytes().to_vec()
+}
+
+impl Ground {
+    /// Everything is there that `act` needs, and every directory.
+    fn new(act: Act) -> Ground {
+        let root = fast_root();
+        let clock: Clock = Arc::new(Mutex::new(NOW));
+        let sys = Faulty::new();
+        let a = campaign(root.path(), "a", &clock, sys.clone());
+        let id = sha256_hex(b"work");
+        let mut token = String::new();
+        let one = [Act::ClaimTarget, Act::ReleaseTarget].contains(&act);
+        let members = Members::new(if one { &[7] } else { &[7, 8, 9] }).unwrap();
+        let mut group = lease(
+            a.group_claim(&members, None, &ClaimOptions::default())
+                .unwrap(),
+        );
+        match act {
+            Act::Claim => {
+                // Its folder is there.
+                let spare = spare(&id);
+                lease(plain(&a, &spare).unwrap());
+            }
+            _ => token = lease(plain(&a, &id).unwrap()),
+        }
+        match act {
+            Act::Replay => {
+                assert_eq!(a.begin_commit(&id, &token, MANIFEST).unwrap(), Answer::Ok);
+            }
+            Act::ClaimGroup | Act::ClaimTarget => {
+                assert_eq!(a.group_release(&members, &group).unwrap(), Answer::Ok);
+                group.clear();
+            }
+            Act::Commit => std::fs::create_dir(root.path().join("corpus")).unwrap(),
+            _ => {}
+        }
+        assert_eq!(
+            merged(&a, &[&[(0, 1), (1, 1), (2, 1), (3, 1)]]).unwrap(),
+            [4]
+        );
+        Ground {
+            root,
+            clock,
+            sys,
+            a,
+            id,
+            token,
+            members,
+            group,
+        }
+    }
+
+    fn run(&self, act: Act) -> Result<String> {
+        let (a, id, token) = (&self.a, &*self.id, &*self.token);
+        let word = |answer: Answer| format!("{answer:?}");
+        let claimed = |claimed| match claimed {
+            Claimed::Lease(held) => format!("lease {}", held.attempts),
+            Claimed::Refused(answer, _) => format!("{answer:?}"),
+        };
+        let default = ClaimOptions::default();
+        Ok(match act {
+            Act::Claim => claimed(plain(a, id)?),
+            Act::Heartbeat => word(a.heartbeat(id, token)?.0),
+            Act::Abandon => word(a.abandon(id, token)?),
+            Act::Begin => word(a.begin_commit(id, token, MANIFEST)?),
+            Act::Complete => word(a.complete(id, token)?),
+            Act::Replay => word(a.replay(id, token, &mut |_| Ok(()))?),
+            Act::ClaimGroup | Act::ClaimTarget => {
+                claimed(a.group_claim(&self.members, None, &default)?)
+            }
+            Act::HeartbeatGroup => word(a.group_heartbeat(&self.members, &self.group)?.0),
+            Act::Release | Act::ReleaseTarget => word(a.group_release(&self.members, &self.group)?),
+            Act::Merge => format!("{:?}", merged(a, &[&MANY, &[(7, 1), (9, 2)]])?),
+            Act::MergeOne => format!("{:?}", merged(a, &[&[(4, 3)], &[(4, 1)]])?),
+            Act::Commit => self.commit()?,
+        })
+    }
+
+    fn commit(&self) -> Result<String> {
+        let offer = |content: &str, edges: &[(u32, u8)]| {
+            let staged = self.root.path().join(content);
+            if !staged.exists()
+                && !self
+                    .root
+                    .path()
+                    .join("corpus")
+                    .join(sha256_hex(content.as_bytes()))
+                    .exists()
+            {
+                std::fs::write(&staged, content).unwrap();
+            }
+            Offer {
+                staged: bytes(&staged),
+                name: None,
+                corpus: None,
+                map: Some(Candidate::sparse(edges).unwrap()),
+                keep: false,
+            }
+        };
+        let offers = [offer("new", &MANY[..3]), offer("known", &[(0, 1)])];
+        let corpus = self.root.path().join("corpus");
+        let (answer, outcomes) = self
+            .a
+            .commit(&self.id, &self.token, &bytes(&corpus), &offers)?;
+        if answer != Answer::Ok {
+            return Ok(format!("{answer:?}"));
+        }
+        let show = |one: &Outcome| one.novel_bits.to_string();
+        let bits: Vec<String> = outcomes.iter().map(show).collect();
+        let fates: Vec<bool> = outcomes.iter().map(|one| one.fate.is_some()).collect();
+        assert_eq!(fates, [true, false], "what is not novel is not published");
+        Ok(format!("Ok {} published", bits.join(" ")))
+    }
+
+    fn other(&self) -> Campaign {
+        campaign(self.root.path(), "b", &self.clock, Arc::new(Linux::new()))
+    }
+
+    /// What others see, intents and transactions left out.
+    fn records(&self) -> Vec<(String, Vec<u8>)> {
+        let all = files(self.root.path()).into_iter();
+        let kept = |path: &str| !path.contains("/.intents/") && !path.contains("transactions");
+        all.filter(|(path, _)| kept(path)).collect()
+    }
+}
+
+const MANY: [(u32, u8); 5] = [(0, 1), (4, 3), (5, 1), (6, 1), (7, 2)];
+
+/// An id in the same folder.
+fn spare(id: &str) -> String {
+    let others = (0..).map(|n: u32| sha256_hex(&n.to_le_bytes()));
+    let same = |other: &String| shard_of(other, 16) == shard_of(id, 16);
+    others.into_iter().find(same).unwrap()
+}
+
+/// A sync that fails after the rename, at every call where that can be: the
+/// same call again answers, later ones as anybody's.
+#[test]
+fn the_same_call_again_settles_it() {
+    for (act, answer, later) in ACTS {
+        let mut unknown = 0;
+        for at in 1.. {
+            let ground = Ground::new(act);
+            ground.sys.arm(at, libc::EIO);
+            let error = match ground.run(act) {
+                Err(error) => error,
+                Ok(said) => {
+                    // Past the last call, or one whose failure does not matter.
+                    if ground.sys.calls.load(Ordering::SeqCst) < at {
+                        assert_eq!(said, answer, "{act:?}");
+                        break;
+                    }
+                    continue;
+                }
+            };
+            ground.sys.arm(0, 0);
+            if error.kind != Kind::Indeterminate {
+                continue;
+            }
+            unknown += 1;
+            assert!(ground.a.engine().counters().indeterminate > 0);
+            let made = ground.records();
+            let renames = ground.sys.renames.load(Ordering::SeqCst);
+            let what = format!("{act:?}, call {at}: {error}");
+            assert_eq!(ground.run(act).unwrap(), answer, "{what}");
+            let again = ground.sys.renames.load(Ordering::SeqCst) - renames;
+            assert!(again > 0, "{what}: it is published again, not only synced");
+            let self_settling = [Act::Heartbeat, Act::HeartbeatGroup, Act::Commit];
+            if !self_settling.contains(&act) {
+                // A merge of which only the transaction stood is rolled forward.
+                let settled = act != Act::Merge || made == ground.records();
+                assert!(
+                    settled || error.text.contains("claim-transactions"),
+                    "{what}"
+                );
+            }
+            assert_eq!(ground.run(act).unwrap(), later, "{what}");
+            assert_eq!(ground.run(act).unwrap(), later, "{what}");
+            let left = files(ground.root.path());
+            let bad = |path: &str| {
+                path.ends_with(".tmp")
+                    || path.contains(".intents/")
+                    || path.contains("transactions/")
+            };
+            assert!(left.iter().all(|(path, _)| !bad(path)), "{what}: {left:?}");
+        }
+        assert!(unknown > 0, "{act:?} was never indeterminate");
+        println!("{act:?}: {unknown} calls whose failure is indeterminate");
+    }
+}
+
+/// Every directory sync fails for a while: the call stays E_INDETERMINATE or
+/// fails, and is still remembered when the disk is well again.
+#[test]
+fn a_repeat_that_fails_too_is_remembered() {
+    for (act, answer, later) in ACTS {
+        if act == Act::Commit {
+            // It cannot stage anything while no directory can be synced.
+            continue;
+        }
+        let ground = Ground::new(act);
+        let last = last_sync(act);
+        ground.sys.arm(last, libc::EIO);
+        assert_eq!(
+            ground.run(act).unwrap_err().kind,
+            Kind::Indeterminate,
+            "{act:?}"
+        );
+        ground.sys.arm(0, 0);
+        for errno in [libc::EIO, libc::ENOSPC, libc::EIO] {
+            ground
+                .sys
+                .directory_errno
+                .store(errno as u64, Ordering::SeqCst);
+            ground.run(act).unwrap_err();
+            // Nor does a call that does not get its lock forget.
+            ground.sys.arm(1, libc::EIO);
+            ground.run(act).unwrap_err();
+            ground.sys.arm(0, 0);
+        }
+        ground.sys.directory_errno.store(0, Ordering::SeqCst);
+        assert_eq!(ground.run(act).unwrap(), answer, "{act:?}");
+        assert_eq!(ground.run(act).unwrap(), later, "{act:?}");
+    }
+}
+
+/// The last call whose failure is E_INDETERMINATE.
+fn last_sync(act: Act) -> u64 {
+    let mut last = 0;
+    for at in 1.. {
+        let ground = Ground::new(act);
+        ground.sys.arm(at, libc::EIO);
+        match ground.run(act) {
+            Err(error) if error.kind == Kind::Indeterminate => last = at,
+            Ok(_) if ground.sys.calls.load(Ordering::SeqCst) < at => return last,
+            _ => {}
+        }
+    }
+    unreachable!()
+}
+
+/// Makes `act` once, E_INDETERMINATE.
+fn unknown(act: Act) -> Ground {
+    let ground = Ground::new(act);
+    ground.sys.arm(last_sync(act), libc::EIO);
+    assert_eq!(ground.run(act).unwrap_err().kind, Kind::Indeterminate);
+    ground.sys.arm(0, 0);
+    ground
+}
+
+/// Another process came in between: the repeat answers as anybody's.
+#[test]
+fn a_change_by_another_in_between_is_respected() {
+    let ground = unknown(Act::Claim);
+    *ground.clock.lock().unwrap() += 100.0;
+    lease(plain(&ground.other(), &ground.id).unwrap());
+    assert_eq!(ground.run(Act::Claim).unwrap(), "Held");
+
+    let ground = unknown(Act::Abandon);
+    lease(plain(&ground.other(), &ground.id).unwrap());
+    let before = ground.records();
+    assert_eq!(ground.run(Act::Abandon).unwrap(), "Stale");
+    assert_eq!(ground.records(), before);
+
+    let ground = unknown(Act::Release);
+    lease(
+        ground
+            .other()
+            .group_claim(&Members::new(&[8]).unwrap(), None, &ClaimOptions::default())
+            .unwrap(),
+    );
+    assert_eq!(ground.run(Act::Release).unwrap(), "Stale");
+    assert_eq!(ground.other().counts(Table::Target).unwrap().leased, 1);
+}
+
+/// Another call, of another kind or with other arguments, takes nothing.
+#[test]
+fn only_the_same_call_takes_it() {
+    let ground = unknown(Act::Claim);
+    let options = [
+        ClaimOptions {
+            worker: Some(5),
+            ..ClaimOptions::default()
+        },
+        ClaimOptions {
+            new_ttl: Some(3.0),
+            ..ClaimOptions::default()
+        },
+        ClaimOptions {
+            owner: Some("else".to_string()),
+            ..ClaimOptions::default()
+        },
+    ];
+    for options in &options {
+        let claimed = ground.a.claim(&ground.id, None, options).unwrap();
+        assert!(matches!(claimed, Claimed::Refused(Answer::Held, _)));
+    }
+    let claimed = ground
+        .a
+        .claim(&ground.id, Some("{}"), &ClaimOptions::default());
+    assert!(matches!(claimed, Ok(Claimed::Refused(Answer::Held, _))));
+    assert_eq!(ground.run(Act::Claim).unwrap(), "lease 1");
+
+    // Nor does a forked child: its parent will ask.
+    let ground = unknown(Act::MergeOne);
+    ground.sys.pid.store(1, Ordering::SeqCst);
+    assert_eq!(ground.run(Act::MergeOne).unwrap(), "[0, 0]");
+    ground.sys.pid.store(0, Ordering::SeqCst);
+    assert_eq!(ground.run(Act::MergeOne).unwrap(), "[2, 0]");
+    // Another handle is anybody.
+    let ground = unknown(Act::Complete);
+    let other = ground.other();
+    assert_eq!(
+        other.complete(&ground.id, &ground.token).unwrap(),
+        Answer::Already
+    );
+    assert_eq!(ground.run(Act::Complete).unwrap(), "Ok");
+}
+
+/// C4: a bit is credited once. Merges by others in between neither take the
+/// credit nor end it.
+#[test]
+fn credit_survives_other_merges() {
+    let ground = unknown(Act::Merge);
+    let other = ground.other();
+    assert_eq!(merged(&other, &[&[(4, 7), (5, 3)]]).unwrap(), [2]);
+    assert_eq!(merged(&other, &[&MANY]).unwrap(), [0]);
+    assert_eq!(ground.run(Act::Merge).unwrap(), "[5, 2]");
+    assert_eq!(ground.run(Act::Merge).unwrap(), "[0, 0]");
+    // A merge that dies in its transaction credits nobody but who asks again.
+    let mut logged = 0;
+    for at in 1.. {
+        let ground = Ground::new(Act::Merge);
+        ground.sys.arm(at, libc::EIO);
+        let first = ground.run(Act::Merge);
+        let calls = ground.sys.calls.load(Ordering::SeqCst);
+        ground.sys.arm(0, 0);
+        let Err(error) = first else {
+            if calls < at {
+                break;
+            }
+            continue;
+        };
+        let other = merged(&ground.other(), &[&MANY, &[(7, 1), (9, 2)]]).unwrap();
+        let again = ground.run(Act::Merge).unwrap();
+        match (error.kind, &other[..]) {
+            (Kind::Indeterminate, [0, 0]) => {
+                assert_eq!(again, "[5, 2]", "call {at}");
+                logged += 1;
+            }
+            // A clean failure: the bits are the other's.
+            (Kind::Io | Kind::Unsupported, [5, 2]) => assert_eq!(again, "[0, 0]", "call {at}"),
+            found => panic!("call {at}: {found:?}"),
+        }
+    }
+    assert!(logged > 2, "{logged}");
+}
+
+/// L5, F12: a lock file that moves under a publish; the same call again, under
+/// the lock that is there now, settles it.
+#[test]
+fn a_moved_lock_is_settled_by_the_same_call() {
+    let ground = Ground::new(Act::Replay);
+    let folder = format!("{:03}", shard_of(&ground.id, 16));
+    let lock = ground.root.path().join(".work_lease_table").join(folder);
+    let lock = lock.join(format!("{}.json.lock", ground.id));
+    let mut runs = 0;
+    let mut publish = |_: &symlease::record::lease::Lease| {
+        runs += 1;
+        std::fs::remove_file(&lock).unwrap();
+        std::fs::write(&lock, b"").unwrap();
+        Ok(())
+    };
+    let first = ground.a.replay(&ground.id, &ground.token, &mut publish);
+    assert_eq!(first.unwrap_err().kind, Kind::Indeterminate);
+    let again = ground.a.replay(&ground.id, &ground.token, &mut publish);
+    assert_eq!(again.unwrap(), Answer::Ok);
+    let later = ground.a.replay(&ground.id, &ground.token, &mut publish);
+    assert_eq!(later.unwrap(), Answer::Already);
+    assert_eq!(runs, 1, "it was published by the first");
+}
+
+/// The memory is bounded; the oldest calls go first, and then answer as
+/// anybody's.
+#[test]
+fn the_memory_is_bounded() {
+    let ground = Ground::new(Act::Claim);
+    let ids: Vec<String> = (0..300u64).map(|n| sha256_hex(&n.to_le_bytes())).collect();
+    // Folders first: they too are synced.
+    for id in &ids {
+        let token = lease(plain(&ground.a, id).unwrap());
+        assert_eq!(ground.a.abandon(id, &token).unwrap(), Answer::Ok);
+    }
+    ground
+        .sys
+        .directory_errno
+        .store(libc::EIO as u64, Ordering::SeqCst);
+    for id in &ids {
+        assert_eq!(plain(&ground.a, id).unwrap_err().kind, Kind::Indeterminate);
+    }
+    ground.sys.directory_errno.store(0, Ordering::SeqCst);
+    let kept = |id: &&String| matches!(plain(&ground.a, id), Ok(Claimed::Lease(_)));
+    assert_eq!(ids[..44].iter().filter(kept).count(), 0);
+    assert_eq!(ids[44..].iter().filter(kept).count(), 256);
+}
+
+/// A commit that dies at its `at`-th call.
+fn dead_commit(at: u64) -> Ground {
+    let ground = Ground::new(Act::Commit);
+    ground.sys.die(at);
+    let _ = ground.commit();
+    *ground.clock.lock().unwrap() += 1000.0;
+    ground
+}
+
+/// A replay sweep whose `done` is perhaps not durable counts it when the next
+/// sweep has made sure of it.
+#[test]
+fn a_sweep_counts_what_it_ended() {
+    let begun = |at: &u64| {
+        let counts = dead_commit(*at).other().counts(Table::Work);
+        counts.unwrap().committing == 1
+    };
+    let begun = (1..).find(begun).unwrap();
+    let mut unknown = 0;
+    for at in 1.. {
+        let ground = dead_commit(begun);
+        let corpus = bytes(&ground.root.path().join("corpus"));
+        let sys = Faulty::new();
+        let b = campaign(ground.root.path(), "b", &ground.clock, sys.clone());
+        sys.arm(at, libc::EIO);
+        let (count, outcome) = b.replay_commits(&corpus, 0);
+        let calls = sys.calls.load(Ordering::SeqCst);
+        sys.arm(0, 0);
+        if calls < at {
+            assert_eq!((count, outcome), (1, Ok(())));
+            break;
+        }
+        // A record that cannot be read does not end a sweep, and is left out.
+        let kind = outcome.err().map(|error| error.kind);
+        unknown += usize::from(kind == Some(Kind::Indeterminate));
+        let (again, outcome) = b.replay_commits(&corpus, 0);
+        outcome.unwrap();
+        assert_eq!(count + again, 1, "call {at}: {kind:?}");
+        assert_eq!(b.replay_commits(&corpus, 0), (0, Ok(())), "call {at}");
+        assert_eq!(b.counts(Table::Work).unwrap().done, 1);
+    }
+    assert!(unknown > 1, "{unknown}");
+}
