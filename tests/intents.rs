@@ -94,7 +94,11 @@ fn an_error_at_any_call_leaves_the_group_whole() {
                 match error.kind {
                     Kind::Indeterminate => {
                         assert!(wholly_new(change, &ground.old, &now), "{what}");
-                        standing += ground.intents().len();
+                        let count = ground.intents().len();
+                        // Its own removal may be what was not synced.
+                        let removed = error.text.contains(".intents");
+                        assert!(count == 1 || removed, "{what}");
+                        standing += usize::from(!removed);
                     }
                     _ => {
                         assert_eq!(now, ground.old, "{what}");
