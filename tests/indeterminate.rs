@@ -240,6 +240,32 @@ fn credit_survives_other_merges() {
     assert!(logged > 2, "{logged}");
 }
 
+/// C4: a merge that was taken back, but may come again after a power loss, is
+/// E_INDETERMINATE too; its bits are whose merge is made first, once.
+#[test]
+fn a_merge_that_was_taken_back_is_nobodys() {
+    for other_first in [true, false] {
+        let ground = Ground::new(Act::Merge);
+        // The transaction's rename, a shard's; then the transaction's removal,
+        // after its own sync and the restored shards', is not synced.
+        ground.sys.fail_rename_at.store(3, Ordering::SeqCst);
+        ground.sys.fail_directory_at.store(3, Ordering::SeqCst);
+        let before = ground.records();
+        let error = ground.run(Act::Merge).unwrap_err();
+        assert_eq!(error.kind, Kind::Unsettled, "{error}");
+        assert_eq!(ground.records(), before);
+        assert_eq!(ground.a.engine().counters().indeterminate, 1);
+        if other_first {
+            let other = merged(&ground.other(), &[&MANY, &[(7, 1), (9, 2)]]);
+            assert_eq!(other.unwrap(), [5, 2]);
+            assert_eq!(ground.run(Act::Merge).unwrap(), "[0, 0]");
+        } else {
+            assert_eq!(ground.run(Act::Merge).unwrap(), "[5, 2]");
+        }
+        assert_eq!(ground.run(Act::Merge).unwrap(), "[0, 0]");
+    }
+}
+
 /// L5, F12: a lock file that moves under a publish; the same call again, under
 /// the lock that is there now, settles it.
 #[test]

@@ -24,6 +24,10 @@ pub struct Faulty {
     pub fail_unlink_at: AtomicU64,
     /// Renames so far.
     pub renames: AtomicU64,
+    /// This rename from now on fails with EIO; 0: none.
+    pub fail_rename_at: AtomicU64,
+    /// This directory sync from now on fails with EIO; 0: none.
+    pub fail_directory_at: AtomicU64,
     /// The rename before which the process dies; 0: none.
     pub die_at_rename: AtomicU64,
     /// Directory syncs so far, those that fail included.
@@ -56,6 +60,8 @@ impl Faulty {
             die_at: AtomicU64::new(0),
             fail_unlink_at: AtomicU64::new(0),
             renames: AtomicU64::new(0),
+            fail_rename_at: AtomicU64::new(0),
+            fail_directory_at: AtomicU64::new(0),
             die_at_rename: AtomicU64::new(0),
             directory_syncs: AtomicU64::new(0),
             directory_errno: AtomicU64::new(0),
@@ -95,6 +101,16 @@ impl Faulty {
     }
 }
 
+/// Counts down to the call that fails.
+fn counted(left: &AtomicU64) -> Answer<()> {
+    let now = left.load(Ordering::SeqCst);
+    left.store(now.saturating_sub(1), Ordering::SeqCst);
+    match now {
+        1 => Err(Errno(libc::EIO)),
+        _ => Ok(()),
+    }
+}
+
 impl Sys for Faulty {
     fn open(&self, dir: Option<Fd>, path: &CStr, how: Open, mode: u32) -> Answer<Fd> {
         self.step()?;
@@ -123,6 +139,7 @@ impl Sys for Faulty {
         let directory = self.inner.stat(fd)?.kind == FileKind::Directory;
         if directory {
             self.directory_syncs.fetch_add(1, Ordering::SeqCst);
+            counted(&self.fail_directory_at)?;
         }
         self.step()?;
         match self.directory_errno.load(Ordering::SeqCst) {
@@ -135,6 +152,7 @@ impl Sys for Faulty {
         if count == self.die_at_rename.load(Ordering::SeqCst) {
             self.die(1);
         }
+        counted(&self.fail_rename_at)?;
         self.step()?;
         self.inner.rename(dir, from, to)
     }
@@ -154,12 +172,7 @@ impl Sys for Faulty {
                 return Err(Errno(libc::EIO));
             }
         }
-        let left = self.fail_unlink_at.load(Ordering::SeqCst);
-        self.fail_unlink_at
-            .store(left.saturating_sub(1), Ordering::SeqCst);
-        if left == 1 {
-            return Err(Errno(libc::EIO));
-        }
+        counted(&self.fail_unlink_at)?;
         self.inner.unlink(dir, name)
     }
     fn make_directory(&self, dir: Option<Fd>, path: &CStr, mode: u32) -> Answer<()> {
