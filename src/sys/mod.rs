@@ -8,6 +8,8 @@ mod machine;
 pub mod probe;
 mod quiet;
 mod scan;
+#[cfg(feature = "simulation")]
+pub mod sim;
 pub mod waiters;
 
 pub use linux::Linux;

@@ -1,0 +1,105 @@
+//! Simulated hosts and processes.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::fault::{Call, Fault};
+
+/// Unix seconds at which every simulation begins.
+pub const EPOCH: f64 = 1_786_060_800.0;
+
+/// Runs in the middle of a call, while others may do anything.
+pub type Hook = Box<dyn FnMut() + Send>;
+
+/// One machine.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// gethostname.
+    pub name: String,
+    /// Changes at each boot.
+    pub boot: u64,
+    /// True time at which it booted.
+    pub booted: u64,
+    /// Seconds that its wall clock is ahead.
+    pub offset: f64,
+    /// How fast its clocks run; 1.0 is right.
+    pub rate: f64,
+}
+
+impl Host {
+    /// A host with right clocks.
+    pub fn new(number: usize) -> Host {
+        Host {
+            name: format!("host{number}"),
+            boot: number as u64 + 1,
+            booted: 0,
+            offset: 0.0,
+            rate: 1.0,
+        }
+    }
+
+    /// CLOCK_REALTIME at a true time, in seconds.
+    pub fn realtime(&self, now: u64) -> f64 {
+        EPOCH + self.offset + now as f64 / 1e9 * self.rate
+    }
+
+    /// CLOCK_MONOTONIC at a true time, in nanoseconds.
+    pub fn monotonic(&self, now: u64) -> u64 {
+        let up = now.saturating_sub(self.booted);
+        1_000_000_000 + (up as f64 * self.rate) as u64
+    }
+
+    /// It goes down and comes up again.
+    pub fn reboot(&mut self, now: u64) {
+        self.boot += 1000;
+        self.booted = now;
+    }
+}
+
+/// An open file description: what descriptors of a process and of its forked
+/// children share, locks included.
+#[derive(Clone, Debug)]
+pub struct Description {
+    /// The inode.
+    pub node: usize,
+    /// Descriptors that name it; 0: closed.
+    pub users: usize,
+    /// The inode's failed syncs that it has heard of.
+    pub heard: u64,
+}
+
+/// One process.
+#[derive(Default)]
+pub struct Process {
+    /// Where it runs.
+    pub host: usize,
+    /// getpid.
+    pub id: u32,
+    /// Whether it lives. The dead have no effect.
+    pub alive: bool,
+    /// Its descriptors.
+    pub descriptors: BTreeMap<i32, usize>,
+    /// Descriptors of the locks that it holds, as its fork handler knows them.
+    pub held: Vec<i32>,
+    /// System calls so far.
+    pub calls: u64,
+    /// The kinds of its calls, where they are recorded.
+    pub kinds: Option<Vec<Call>>,
+    /// What its changes belong to, for the history.
+    pub operation: u64,
+    /// Faults by its call number.
+    pub faults: BTreeMap<u64, Fault>,
+    /// Errors that come at the next calls that can answer them.
+    pub errors: VecDeque<i32>,
+    /// Errors that its calls have answered.
+    pub failed: u64,
+    /// Runs at a call number.
+    pub hook: Option<(u64, Hook)>,
+    /// True time until which it sleeps.
+    pub asleep: u64,
+    /// True time until which it is stopped.
+    pub stopped: u64,
+    /// Forks begun.
+    pub forks: u64,
+    /// Whether a fork is under way.
+    pub forking: bool,
+}

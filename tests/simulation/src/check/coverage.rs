@@ -1,0 +1,219 @@
+//! The authority: it only grows, each bit is credited at most once, and nothing
+//! that was merged is lost (C4, C5).
+
+use std::collections::BTreeMap;
+
+use symlease::model::coverage::bits_in;
+use symlease::record::shard::{Edge, Shard};
+use symlease::record::transaction::Transaction;
+
+use super::{shard_of, show, Checker};
+use crate::history::{Asked, Cut, Got};
+
+/// Bits by index.
+pub type Bits = BTreeMap<u32, u8>;
+
+/// Adds bits; answers those that were there.
+pub fn add(bits: &mut Bits, edges: &[Edge]) -> Option<Edge> {
+    let mut twice = None;
+    for (index, mask) in edges {
+        let there = bits.entry(*index).or_default();
+        if *there & mask != 0 {
+            twice = Some((*index, *there & mask));
+        }
+        *there |= mask;
+    }
+    twice
+}
+
+/// Bits of `edges` that `bits` does not have.
+pub fn missing(bits: &Bits, edges: &[Edge]) -> Option<Edge> {
+    let lacks = |(index, mask): &Edge| {
+        let left = mask & !bits.get(index).copied().unwrap_or(0);
+        (left != 0).then_some((*index, left))
+    };
+    edges.iter().find_map(lacks)
+}
+
+impl Checker<'_> {
+    /// The authority's history.
+    pub(super) fn coverage(&mut self) {
+        self.shards_grow();
+        self.credited_once();
+        for cut in &self.history.cuts.clone() {
+            self.kept(cut);
+        }
+    }
+
+    /// A shard's bits only grow from one operation to the next. One that fails
+    /// may take back what it has just written.
+    fn shards_grow(&mut self) {
+        let mut broken = Vec::new();
+        for (path, timeline) in &self.timelines.0 {
+            let Some(number) = shard_of(path) else {
+                continue;
+            };
+            let mut before: Vec<Edge> = Vec::new();
+            for (at, version) in timeline.versions.iter().enumerate() {
+                let next = timeline.versions.get(at + 1);
+                if next.is_some_and(|next| next.operation == version.operation) {
+                    continue;
+                }
+                let parsed = version
+                    .bytes
+                    .as_deref()
+                    .map_or(Ok(Shard::empty(number)), |bytes| {
+                        Shard::parse(number, self.plan.coverage_shards, bytes)
+                    });
+                let shard = match parsed {
+                    Ok(shard) => shard,
+                    Err(why) => {
+                        broken.push(("C1", format!("{}: {why}", show(path))));
+                        continue;
+                    }
+                };
+                let now: Bits = shard.entries.iter().copied().collect();
+                // What a power cut takes is looked at by `kept`.
+                if version.operation != 0 {
+                    if let Some(lost) = missing(&now, &before) {
+                        let by = version.operation;
+                        broken.push(("C4", format!("{} by {by} lost {lost:?}", show(path))));
+                    }
+                }
+                before = shard.entries;
+            }
+        }
+        for (id, text) in broken {
+            self.broken(id, text);
+        }
+    }
+
+    fn credited_once(&mut self) {
+        let mut credited = Bits::new();
+        let mut broken = Vec::new();
+        for entry in &self.history.entries {
+            let Some(Got::Novel(lists)) = &entry.got else {
+                continue;
+            };
+            for edges in lists {
+                if let Some(twice) = add(&mut credited, edges) {
+                    broken.push(format!("{twice:?} again by operation {}", entry.operation));
+                }
+            }
+        }
+        for text in broken {
+            self.broken("C4", text);
+        }
+    }
+
+    /// After a power cut all that callers were told of is in the shards, or in
+    /// transactions that are still to be rolled forward.
+    fn kept(&mut self, cut: &Cut) {
+        let mut bits = Bits::new();
+        for (path, bytes) in &cut.files {
+            let count = self.plan.coverage_shards;
+            if let Some(number) = shard_of(path) {
+                if let Ok(shard) = Shard::parse(number, count, bytes) {
+                    add(&mut bits, &shard.entries);
+                }
+            } else if path.starts_with(b"/c/.coverage_owner/claim-transactions/")
+                && path.ends_with(b".json")
+            {
+                if let Ok(found) = Transaction::parse(count, bytes) {
+                    for record in found.records {
+                        add(&mut bits, &record.entries);
+                    }
+                }
+            }
+        }
+        let mut broken = Vec::new();
+        for entry in &self.history.entries {
+            if entry.end.is_none_or(|end| end > cut.call) {
+                continue;
+            }
+            let told: Vec<Vec<Edge>> = match (&entry.asked, &entry.got) {
+                // What was known before is somebody else's, unless answers about
+                // it are durable too.
+                (Asked::Merge(candidates), Some(Got::Novel(_)))
+                    if self.switches.durable_answers =>
+                {
+                    candidates.iter().map(|one| one.edges.clone()).collect()
+                }
+                (_, Some(Got::Novel(lists))) => lists.clone(),
+                _ => continue,
+            };
+            for edges in told {
+                if let Some(lost) = missing(&bits, &edges) {
+                    broken.push(format!("{lost:?} of operation {} lost", entry.operation));
+                }
+            }
+        }
+        for text in broken {
+            self.broken("power", text);
+        }
+    }
+
+    /// At the end: the exact OR of what was offered, and no more credit than
+    /// there are bits.
+    pub(super) fn final_map(&mut self, map: &Bits) {
+        let (mut offered, mut credited, mut uncertain) = (Bits::new(), Bits::new(), Bits::new());
+        let mut total = 0;
+        let mut lost = Vec::new();
+        for entry in &self.history.entries {
+            let lists: Vec<Vec<Edge>> = match &entry.asked {
+                Asked::Merge(candidates) => {
+                    candidates.iter().map(|one| one.edges.clone()).collect()
+                }
+                Asked::Commit(_, _, offers) => offers
+                    .iter()
+                    .filter_map(|offer| offer.map.clone())
+                    .collect(),
+                _ => continue,
+            };
+            for edges in &lists {
+                add(&mut offered, edges);
+            }
+            match &entry.got {
+                Some(Got::Novel(novel)) => {
+                    for edges in novel {
+                        total += bits_in(edges);
+                        add(&mut credited, edges);
+                        if let Some(one) = missing(map, edges) {
+                            lost.push(format!("{one:?} of operation {}", entry.operation));
+                        }
+                    }
+                }
+                Some(Got::Commit(_, bits)) => {
+                    total += bits;
+                    for edges in &lists {
+                        add(&mut uncertain, edges);
+                    }
+                }
+                _ => {
+                    for edges in &lists {
+                        add(&mut uncertain, edges);
+                    }
+                }
+            }
+        }
+        let all: Vec<Edge> = map.iter().map(|(index, bits)| (*index, *bits)).collect();
+        if let Some(strange) = missing(&offered, &all) {
+            self.broken("C4", format!("{strange:?} was never offered"));
+        }
+        if total > bits_in(&all) {
+            self.broken("C4", format!("{total} bits credited of {}", bits_in(&all)));
+        }
+        for text in lost {
+            self.broken("C4", format!("{text} is not in the final map"));
+        }
+        // Exactly once: a bit without credit belongs to a call that did not
+        // live to read its answer, or to a commit.
+        let explained = |(index, bits): &Edge| {
+            let known = |from: &Bits| from.get(index).copied().unwrap_or(0);
+            bits & !known(&credited) & !known(&uncertain) == 0
+        };
+        if let Some(edge) = all.iter().find(|edge| !explained(edge)) {
+            self.broken("C4", format!("{edge:?} was credited to nobody"));
+        }
+    }
+}

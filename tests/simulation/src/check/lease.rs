@@ -1,0 +1,210 @@
+//! Records from version to version: the state machine, fences, ownership.
+
+use std::collections::BTreeMap;
+
+use symlease::campaign::work::Claimed;
+use symlease::record::lease::{Lease, Status};
+
+use super::{record_of, show, Checker, Version};
+use crate::client::TTL;
+use crate::history::{Asked, Got};
+
+/// Seconds that floats may differ by.
+const EPSILON: f64 = 1e-3;
+
+impl Checker<'_> {
+    /// Every version follows from the one before.
+    pub(super) fn transitions(&mut self) {
+        let mut broken = Vec::new();
+        let mut parsed = BTreeMap::new();
+        for (path, timeline) in &self.timelines.0 {
+            let Some((table, id)) = record_of(path) else {
+                continue;
+            };
+            let mut leases: Vec<Option<Lease>> = Vec::new();
+            for version in &timeline.versions {
+                let lease = match version
+                    .bytes
+                    .as_deref()
+                    .map(|bytes| Lease::parse(&id, bytes))
+                {
+                    None => None,
+                    Some(Ok(lease)) => Some(lease),
+                    Some(Err(why)) => {
+                        let by = version.operation;
+                        broken.push(("format", format!("{} by {by}: {why}", show(path))));
+                        None
+                    }
+                };
+                leases.push(lease);
+            }
+            for at in 1..leases.len() {
+                let version = &timeline.versions[at];
+                if version.operation == 0 {
+                    continue;
+                }
+                let (before, after) = (leases[at - 1].as_ref(), leases[at].as_ref());
+                let again = timeline.versions[..at]
+                    .iter()
+                    .any(|other| other.operation == version.operation);
+                // What one operation publishes twice is a restored member (H2):
+                // the groups' check looks at it.
+                let wrong = match (table, again) {
+                    ("target", true) => None,
+                    _ => self.follows(table, &id, before, after, version),
+                };
+                if let Some((rule, why)) = wrong {
+                    let by = version.operation;
+                    broken.push((rule, format!("{} version {at} by {by}: {why}", show(path))));
+                }
+            }
+            parsed.insert(path.clone(), leases);
+        }
+        self.leases = parsed;
+        for (id, text) in broken {
+            self.broken(id, text);
+        }
+        self.fences();
+    }
+
+    fn follows(
+        &self,
+        table: &str,
+        id: &str,
+        before: Option<&Lease>,
+        after: Option<&Lease>,
+        version: &Version,
+    ) -> Option<(&'static str, String)> {
+        let entry = self.history.of(version.operation)?;
+        let Some(after) = after else {
+            let released = matches!(&entry.asked, Asked::GroupRelease(_, token)
+                if before.and_then(Lease::token) == Some(token));
+            // A failed group claim takes its new members away again.
+            let undone = matches!(&entry.asked, Asked::GroupClaim(_));
+            return (!released && !undone && table == "target" || table == "work")
+                .then(|| ("claim", "a record was removed".to_string()));
+        };
+        let Some(before) = before else {
+            let claim = matches!(&entry.asked, Asked::Claim(..) | Asked::GroupClaim(_));
+            let first = after.status() == Status::Leased && after.attempts() == 1;
+            return (!claim || !first).then(|| ("claim", "a record out of nothing".to_string()));
+        };
+        if before.status() == Status::Done {
+            return Some(("done", "a done record was changed".to_string()));
+        }
+        if before.version() + 1 != after.version() {
+            let text = format!("version {} to {}", before.version(), after.version());
+            return Some(("format", text));
+        }
+        if before.token() == after.token() {
+            return kept(id, before, after, &entry.asked);
+        }
+        taken(before, after, &entry.asked)
+    }
+
+    /// Each claim that was told has a greater fence than all told before, as
+    /// long as the record is not removed.
+    fn fences(&mut self) {
+        let mut broken = Vec::new();
+        for (path, leases) in &self.leases {
+            let versions = &self.timelines.0[path].versions;
+            let mut highest = 0;
+            for (version, lease) in versions.iter().zip(leases) {
+                let Some(lease) = lease else {
+                    highest = 0;
+                    continue;
+                };
+                let entry = self.history.of(version.operation);
+                let told = entry.is_some_and(|entry| {
+                    matches!(&entry.got, Some(Got::Claim(Claimed::Lease(held)))
+                        if Some(held.fence) == lease.fence())
+                });
+                if !told {
+                    continue;
+                }
+                let fence = lease.fence().unwrap_or(0);
+                if fence <= highest {
+                    let by = version.operation;
+                    broken.push(format!("{}: {fence} by {by} after {highest}", show(path)));
+                }
+                highest = fence.max(highest);
+            }
+        }
+        for text in broken {
+            self.broken("fence", text);
+        }
+    }
+}
+
+/// A change under the same token.
+fn kept(id: &str, before: &Lease, after: &Lease, asked: &Asked) -> Option<(&'static str, String)> {
+    if before.fence() != after.fence() || before.attempts() != after.attempts() {
+        return Some(("fence", "a fence changed under one token".to_string()));
+    }
+    let token = before.token().unwrap_or_default();
+    let names = |who: &String, with: &String| who == id && with == token;
+    let may = match (after.status(), asked) {
+        (Status::Leased, Asked::Heartbeat(who, with)) => names(who, with),
+        (Status::Committing, Asked::Heartbeat(who, with)) => {
+            names(who, with) && before.status() == Status::Committing
+        }
+        (Status::Done, Asked::Heartbeat(..) | Asked::HeartbeatMany(_)) => false,
+        (status, Asked::HeartbeatMany(leases)) => {
+            status == before.status() && leases.iter().any(|(who, with)| names(who, with))
+        }
+        (Status::Leased, Asked::GroupHeartbeat(ids, with)) => {
+            with == token && ids.iter().any(|who| who == id)
+        }
+        (Status::Committing, Asked::Begin(who, with, _) | Asked::Commit(who, with, _)) => {
+            names(who, with)
+        }
+        (Status::Done, Asked::Complete(who, with) | Asked::Commit(who, with, _)) => {
+            names(who, with)
+        }
+        (Status::Done, Asked::Replay(who, with)) => {
+            names(who, with) && before.status() == Status::Committing
+        }
+        (Status::Done, Asked::ReplayCommits) => before.status() == Status::Committing,
+        _ => false,
+    };
+    if !may {
+        return Some(("token", format!("{:?} by {asked:?}", after.status())));
+    }
+    if before.status() == Status::Committing && before.commit() != after.commit() {
+        return Some(("commit", "a manifest changed".to_string()));
+    }
+    None
+}
+
+/// A change to another token: a claim, or an abandon.
+fn taken(before: &Lease, after: &Lease, asked: &Asked) -> Option<(&'static str, String)> {
+    if before.status() != Status::Leased || after.status() != Status::Leased {
+        return Some(("commit", "a committing record changed hands".to_string()));
+    }
+    if let Asked::Abandon(_, token) = asked {
+        let right = before.token() == Some(token)
+            && after.updated() == 0.0
+            && before.fence() == after.fence();
+        return (!right).then(|| ("abandon", "not the holder's, or not dated 0".to_string()));
+    }
+    let (takeover, ttl) = match asked {
+        Asked::Claim(_, options) => (options.takeover, options.ttl),
+        Asked::GroupClaim(_) => (false, None),
+        _ => return Some(("token", format!("changed hands by {asked:?}"))),
+    };
+    if after.fence() <= before.fence() {
+        return Some((
+            "fence",
+            format!("{:?} after {:?}", after.fence(), before.fence()),
+        ));
+    }
+    if after.attempts() != before.attempts() + 1 {
+        return Some(("claim", "attempts do not rise by one".to_string()));
+    }
+    let ttl = ttl.or(before.ttl()).unwrap_or(TTL);
+    let age = after.updated() - before.updated();
+    if !takeover && before.updated() != 0.0 && age < ttl - EPSILON {
+        return Some(("claim", format!("taken from a living holder, {age} s old")));
+    }
+    None
+}

@@ -1,0 +1,8 @@
+//! The simulation: coordinators over the simulated kernel, in seeded schedules
+//! and in exhaustive sweeps, and a checker that knows the protocol's promises.
+
+pub mod check;
+pub mod client;
+pub mod history;
+pub mod plan;
+pub mod world;
