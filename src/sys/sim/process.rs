@@ -76,6 +76,8 @@ pub struct Process {
     pub id: u32,
     /// Whether it lives. The dead have no effect.
     pub alive: bool,
+    /// The kernel's count of calls at its death.
+    pub died: Option<u64>,
     /// Its descriptors.
     pub descriptors: BTreeMap<i32, usize>,
     /// Descriptors of the locks that it holds, as its fork handler knows them.

@@ -20,6 +20,8 @@ pub struct Change {
     pub operation: u64,
     /// The kernel's count of calls.
     pub call: u64,
+    /// True time.
+    pub now: u64,
 }
 
 /// All of it.
@@ -200,6 +202,9 @@ impl State {
 
     /// Ends a process: all of its descriptors close.
     pub fn kill(&mut self, process: usize) {
+        if self.processes[process].alive {
+            self.processes[process].died = Some(self.calls);
+        }
         self.processes[process].alive = false;
         let open: Vec<i32> = self.processes[process]
             .descriptors
@@ -262,6 +267,7 @@ impl State {
             process,
             operation: self.processes[process].operation,
             call: self.calls,
+            now: self.now,
         });
     }
 }

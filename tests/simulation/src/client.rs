@@ -20,7 +20,7 @@ use symlease::record::shard::Edge;
 use symlease::sys::sim::{Kernel, Random, Simulated};
 use symlease::sys::{Open, Sys};
 
-use crate::history::{Asked, Entry, Got, History, Offered};
+use crate::history::{Asked, Entry, Got, History, Offered, Opening};
 use crate::plan::{Op, Plan};
 
 /// The campaign's directory.
@@ -50,6 +50,12 @@ pub struct Client {
     campaign: Campaign,
     leases: Vec<(String, String)>,
     groups: Vec<(Vec<u64>, String)>,
+    opening: usize,
+}
+
+/// Whether a slot's handles judge leases by observation.
+fn observed(plan: &Plan, slot: usize) -> bool {
+    plan.observed && slot % 2 == 0
 }
 
 /// Opens a campaign as the process of `sys`.
@@ -64,6 +70,8 @@ pub fn open_campaign(plan: &Plan, sys: &Arc<Simulated>, slot: usize) -> Result<C
         map_size: if slot % 2 == 1 { plan.map_size } else { 0 },
         coordinator_index: slot as u32,
         coordinator_count: plan.slots.len() as u32 + 1,
+        observed: observed(plan, slot),
+        no_session: slot % 5 == 4,
         ..Request::default()
     };
     let sys: Arc<dyn Sys> = Arc::clone(sys) as Arc<dyn Sys>;
@@ -97,12 +105,22 @@ impl Client {
         plan: &Rc<Plan>,
         slot: usize,
     ) -> Result<Client> {
+        let campaign = open_campaign(plan, sys, slot)?;
+        let opening = Opening {
+            process: sys.number(),
+            sized: campaign.settings().map_size > 0,
+            observed: observed(plan, slot),
+            ended: None,
+        };
+        history.borrow_mut().openings.push(opening);
+        let opening = history.borrow().openings.len() - 1;
         Ok(Client {
+            opening,
             kernel: kernel.clone(),
             sys: Arc::clone(sys),
             history: Rc::clone(history),
             plan: Rc::clone(plan),
-            campaign: open_campaign(plan, sys, slot)?,
+            campaign,
             leases: Vec::new(),
             groups: Vec::new(),
         })
@@ -122,7 +140,7 @@ impl Client {
                 begin: state.calls,
                 end: None,
                 failed: state.processes[process].failed,
-                sized: self.campaign.settings().map_size > 0,
+                opening: self.opening,
                 asked,
                 got: None,
             });
@@ -139,6 +157,12 @@ impl Client {
         entry.failed = state.processes[process].failed - entry.failed;
         entry.got = Some(got.clone());
         Some(got)
+    }
+
+    /// From here on its session may end: the campaign is about to be closed.
+    pub fn closing(&self) {
+        let calls = self.kernel.state().calls;
+        self.history.borrow_mut().openings[self.opening].ended = Some(calls);
     }
 
     /// One step of the plan.

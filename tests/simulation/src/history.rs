@@ -95,8 +95,8 @@ pub struct Entry {
     pub end: Option<u64>,
     /// Errors that the kernel gave it.
     pub failed: u64,
-    /// Whether its handle knows the map's size.
-    pub sized: bool,
+    /// The opening of the campaign that it was made on.
+    pub opening: usize,
     /// What was asked.
     pub asked: Asked,
     /// What was answered, where it returned.
@@ -123,10 +123,25 @@ impl Entry {
 pub struct Cut {
     /// The kernel's count of calls.
     pub call: u64,
+    /// True time.
+    pub now: u64,
     /// Entries of the kernel's journal before it.
     pub journal: usize,
     /// Every file, by path.
     pub files: Vec<(Vec<u8>, Bytes)>,
+}
+
+/// One opening of the campaign.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
+    /// The process.
+    pub process: usize,
+    /// Whether it knows the map's size.
+    pub sized: bool,
+    /// Whether it judges leases by observation.
+    pub observed: bool,
+    /// The count of calls when it was closed, or its process died.
+    pub ended: Option<u64>,
 }
 
 /// All of it. Operation `n` is entry `n - 1`.
@@ -136,6 +151,8 @@ pub struct History {
     pub entries: Vec<Entry>,
     /// Power cuts.
     pub cuts: Vec<Cut>,
+    /// Openings.
+    pub openings: Vec<Opening>,
 }
 
 impl History {

@@ -142,6 +142,8 @@ pub struct Plan {
     pub coverage_shards: u32,
     /// Bytes of the coverage map, which every other process knows; 0: nobody.
     pub map_size: u64,
+    /// Whether some handles judge leases by observation.
+    pub observed: bool,
     /// How fast each host's clocks run, in parts of a thousand.
     pub rates: Vec<u64>,
 }
@@ -185,6 +187,7 @@ impl Plan {
             lease_shards: random.within(1, 3) as u32,
             coverage_shards: random.within(1, 4) as u32,
             map_size: *random.pick(&[0, 0, 16]),
+            observed: random.chance(300),
             rates: (0..hosts).map(|_| random.within(950, 1050)).collect(),
         };
         plan.upset(&mut random, steps * 24);

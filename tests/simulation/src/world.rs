@@ -139,6 +139,7 @@ impl World {
         };
         let slots = self.seats.len();
         (0..slots).for_each(|slot| self.end(slot));
+        self.deaths();
         let mut state = self.kernel.state();
         let journal = std::mem::take(&mut state.journal);
         state.turn = u64::MAX;
@@ -150,6 +151,14 @@ impl World {
             journal,
             ended,
             upsets: self.upsets,
+        }
+    }
+
+    /// Whoever died ended its openings then.
+    fn deaths(&self) {
+        let state = self.kernel.state();
+        for opening in &mut self.history.borrow_mut().openings {
+            opening.ended = opening.ended.or(state.processes[opening.process].died);
         }
     }
 
@@ -237,6 +246,7 @@ impl World {
                         _ => client.step(*op, *number),
                     }
                 }
+                client.closing();
                 if next.get() >= plan.slots[slot].steps.len() {
                     return;
                 }
@@ -365,6 +375,7 @@ impl World {
             state.power_cut(&mut || random.chance(permille));
             let cut = Cut {
                 call: state.calls,
+                now: state.now,
                 journal: state.journal.len(),
                 files: state.disk.files(),
             };

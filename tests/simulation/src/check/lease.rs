@@ -1,70 +1,74 @@
 //! Records from version to version: the state machine, fences, ownership.
 
-use std::collections::BTreeMap;
-
 use symlease::campaign::work::Claimed;
 use symlease::record::lease::{Lease, Status};
 
 use super::{record_of, show, Checker, Version};
 use crate::client::TTL;
-use crate::history::{Asked, Got};
+use crate::history::{Asked, Entry, Got};
 
+/// Seconds that a record may be dated ahead before observation decides.
+const SKEW: f64 = 60.0;
 /// Seconds that floats may differ by.
 const EPSILON: f64 = 1e-3;
 
 impl Checker<'_> {
     /// Every version follows from the one before.
     pub(super) fn transitions(&mut self) {
+        self.parse();
+        self.sessions();
         let mut broken = Vec::new();
-        let mut parsed = BTreeMap::new();
         for (path, timeline) in &self.timelines.0 {
-            let Some((table, id)) = record_of(path) else {
+            let (Some((table, id)), Some(leases)) = (record_of(path), self.leases.get(path)) else {
                 continue;
             };
-            let mut leases: Vec<Option<Lease>> = Vec::new();
-            for version in &timeline.versions {
-                let lease = match version
-                    .bytes
-                    .as_deref()
-                    .map(|bytes| Lease::parse(&id, bytes))
-                {
-                    None => None,
-                    Some(Ok(lease)) => Some(lease),
-                    Some(Err(why)) => {
-                        let by = version.operation;
-                        broken.push(("format", format!("{} by {by}: {why}", show(path))));
-                        None
-                    }
-                };
-                leases.push(lease);
-            }
             for at in 1..leases.len() {
-                let version = &timeline.versions[at];
+                let (old, version) = (&timeline.versions[at - 1], &timeline.versions[at]);
                 if version.operation == 0 {
                     continue;
                 }
                 let (before, after) = (leases[at - 1].as_ref(), leases[at].as_ref());
-                let again = timeline.versions[..at]
-                    .iter()
-                    .any(|other| other.operation == version.operation);
+                let mut earlier = timeline.versions[..at].iter();
                 // What one operation publishes twice is a restored member (H2):
                 // the groups' check looks at it.
+                let again = earlier.any(|other| other.operation == version.operation);
                 let wrong = match (table, again) {
                     ("target", true) => None,
-                    _ => self.follows(table, &id, before, after, version),
+                    _ => self.follows(table, &id, before, after, (old, version)),
                 };
                 if let Some((rule, why)) = wrong {
                     let by = version.operation;
                     broken.push((rule, format!("{} version {at} by {by}: {why}", show(path))));
                 }
             }
-            parsed.insert(path.clone(), leases);
         }
-        self.leases = parsed;
         for (id, text) in broken {
             self.broken(id, text);
         }
         self.fences();
+    }
+
+    /// Reads all records once.
+    fn parse(&mut self) {
+        let mut broken = Vec::new();
+        for (path, timeline) in &self.timelines.0 {
+            let Some((_, id)) = record_of(path) else {
+                continue;
+            };
+            let mut read = |version: &Version| match Lease::parse(&id, version.bytes.as_deref()?) {
+                Ok(lease) => Some(lease),
+                Err(why) => {
+                    let by = version.operation;
+                    broken.push(format!("{} by {by}: {why}", show(path)));
+                    None
+                }
+            };
+            let leases = timeline.versions.iter().map(&mut read).collect();
+            self.leases.insert(path.clone(), leases);
+        }
+        for text in broken {
+            self.broken("format", text);
+        }
     }
 
     fn follows(
@@ -73,7 +77,7 @@ impl Checker<'_> {
         id: &str,
         before: Option<&Lease>,
         after: Option<&Lease>,
-        version: &Version,
+        (old, version): (&Version, &Version),
     ) -> Option<(&'static str, String)> {
         let entry = self.history.of(version.operation)?;
         let Some(after) = after else {
@@ -97,9 +101,79 @@ impl Checker<'_> {
             return Some(("format", text));
         }
         if before.token() == after.token() {
-            return kept(id, before, after, &entry.asked);
+            let replayed = matches!(entry.asked, Asked::ReplayCommits);
+            let now = after.completed().filter(|_| replayed);
+            let wrong = kept(id, before, after, &entry.asked);
+            return wrong.or_else(|| {
+                let robbed = self.robbed(entry, before, now?, before.ttl(), old, version)?;
+                Some((
+                    "C7",
+                    format!("replayed the commit of a living holder, {robbed}"),
+                ))
+            });
         }
-        taken(before, after, &entry.asked)
+        taken(before, after, &entry.asked).or_else(|| {
+            let (takeover, ttl) = match &entry.asked {
+                Asked::Claim(_, options) => (options.takeover, options.ttl),
+                Asked::GroupClaim(_) => (false, None),
+                _ => return None,
+            };
+            let now = (!takeover).then_some(after.updated())?;
+            let robbed = self.robbed(entry, before, now, ttl.or(before.ttl()), old, version)?;
+            Some(("claim", format!("taken from a living holder, {robbed}")))
+        })
+    }
+
+    /// Why a record's holder was to be left alone at `now` on the caller's
+    /// clock; `None`: it was abandoned, past its TTL, or its session was dead.
+    fn robbed(
+        &self,
+        entry: &Entry,
+        before: &Lease,
+        now: f64,
+        ttl: Option<f64>,
+        old: &Version,
+        new: &Version,
+    ) -> Option<String> {
+        let ttl = ttl.unwrap_or(TTL);
+        if before.updated() == 0.0 {
+            return None;
+        }
+        if let Some(session) = before.session() {
+            let ended = self.sessions.get(&session).map(|opening| {
+                let ended = self.history.openings[*opening].ended;
+                ended.is_some_and(|ended| ended <= new.call)
+            });
+            if ended == Some(true) {
+                return None;
+            }
+        }
+        let observed = self.history.openings[entry.opening].observed;
+        if observed || before.updated() > now + SKEW {
+            // The slowest clock against the fastest.
+            let seen = (new.now - old.now) as f64 / 1e9 * 1.06;
+            return (seen < ttl).then(|| format!("seen for {seen} s at the most"));
+        }
+        let age = now - before.updated();
+        (age < ttl - EPSILON).then(|| format!("{age} s old"))
+    }
+
+    /// Whose session is whose: a record names the session of whoever claimed,
+    /// renewed or began to commit it.
+    fn sessions(&mut self) {
+        for (path, leases) in &self.leases {
+            let mut before = None;
+            for (version, lease) in self.timelines.0[path].versions.iter().zip(leases) {
+                let session = lease.as_ref().and_then(Lease::session);
+                let entry = self.history.of(version.operation);
+                if let (Some(name), Some(entry)) = (&session, entry) {
+                    if session != before {
+                        self.sessions.entry(name.clone()).or_insert(entry.opening);
+                    }
+                }
+                before = session;
+            }
+        }
     }
 
     /// Each claim that was told has a greater fence than all told before, as
@@ -187,11 +261,9 @@ fn taken(before: &Lease, after: &Lease, asked: &Asked) -> Option<(&'static str, 
             && before.fence() == after.fence();
         return (!right).then(|| ("abandon", "not the holder's, or not dated 0".to_string()));
     }
-    let (takeover, ttl) = match asked {
-        Asked::Claim(_, options) => (options.takeover, options.ttl),
-        Asked::GroupClaim(_) => (false, None),
-        _ => return Some(("token", format!("changed hands by {asked:?}"))),
-    };
+    if !matches!(asked, Asked::Claim(..) | Asked::GroupClaim(_)) {
+        return Some(("token", format!("changed hands by {asked:?}")));
+    }
     if after.fence() <= before.fence() {
         return Some((
             "fence",
@@ -200,11 +272,6 @@ fn taken(before: &Lease, after: &Lease, asked: &Asked) -> Option<(&'static str, 
     }
     if after.attempts() != before.attempts() + 1 {
         return Some(("claim", "attempts do not rise by one".to_string()));
-    }
-    let ttl = ttl.or(before.ttl()).unwrap_or(TTL);
-    let age = after.updated() - before.updated();
-    if !takeover && before.updated() != 0.0 && age < ttl - EPSILON {
-        return Some(("claim", format!("taken from a living holder, {age} s old")));
     }
     None
 }

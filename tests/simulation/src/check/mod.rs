@@ -49,6 +49,8 @@ pub struct Checker<'a> {
     history: &'a History,
     timelines: Timelines,
     leases: BTreeMap<Vec<u8>, Vec<Option<Lease>>>,
+    /// Session names to openings.
+    sessions: BTreeMap<String, usize>,
     switches: Switches,
     violations: Vec<Violation>,
 }
@@ -65,6 +67,7 @@ pub fn check(plan: &Plan, run: &Run, switches: Switches) -> Vec<Violation> {
         history: &history,
         timelines: Timelines::new(&run.journal, &history.cuts),
         leases: BTreeMap::new(),
+        sessions: BTreeMap::new(),
         switches,
         violations: Vec::new(),
     };

@@ -70,7 +70,9 @@ impl Checker<'_> {
         for cut in &self.history.cuts.clone() {
             let told = self.history.entries.iter().find(|entry| {
                 let merged = matches!(entry.got, Some(Got::Novel(_)));
-                merged && entry.sized && entry.end.is_some_and(|end| end <= cut.call)
+                merged
+                    && self.history.openings[entry.opening].sized
+                    && entry.end.is_some_and(|end| end <= cut.call)
             });
             let there = cut
                 .files

@@ -16,6 +16,8 @@ pub struct Version {
     pub operation: u64,
     /// The kernel's count of calls.
     pub call: u64,
+    /// True time.
+    pub now: u64,
     /// Power cuts before it.
     pub epoch: usize,
 }
@@ -68,6 +70,7 @@ impl Timelines {
                 bytes: None,
                 operation: 0,
                 call: 0,
+                now: 0,
                 epoch,
             };
             let timeline = all
@@ -80,6 +83,7 @@ impl Timelines {
                 bytes: change.bytes.clone(),
                 operation: change.operation,
                 call: change.call,
+                now: change.now,
                 epoch,
             });
         }
@@ -96,6 +100,7 @@ impl Timelines {
                 bytes: found.ok().map(|at| Bytes::clone(&cut.files[at].1)),
                 operation: 0,
                 call: cut.call,
+                now: cut.now,
                 epoch,
             });
         }
