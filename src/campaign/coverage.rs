@@ -1,6 +1,7 @@
 //! The coverage authority: the monotone OR of all bits, each credited once.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use super::Campaign;
 use crate::engine::{Change, Read, Side};
@@ -254,7 +255,7 @@ impl Campaign {
         let Some(size) = self.agree(candidates)? else {
             return Ok(());
         };
-        if self.map_info()?.is_some() {
+        if self.map_info()?.is_some() && self.fitted.load(Ordering::Relaxed) {
             return Ok(());
         }
         debug_assert!(named == 0 || named == size);
@@ -273,7 +274,9 @@ impl Campaign {
         self.engine
             .write_side(Side::Map, &MapInfo { identity, size }.to_bytes())?;
         // Another may have been first, with another size.
-        self.agree(candidates).map(|_| ())
+        self.agree(candidates)?;
+        self.fitted.store(true, Ordering::Relaxed);
+        Ok(())
     }
 
     /// The size that all who know one agree on.

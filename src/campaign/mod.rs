@@ -12,6 +12,7 @@ mod remembered;
 pub mod report;
 pub mod work;
 
+use std::sync::atomic::AtomicBool;
 use std::sync::Mutex;
 
 use crate::engine::corpus::Store;
@@ -67,6 +68,8 @@ pub struct Campaign {
     random: Random,
     /// Records that were seen, for those that observation judges.
     sightings: evidence::Sightings,
+    /// Whether this handle has made sure that the map's size is durable (C6).
+    fitted: AtomicBool,
     /// What pulls have given; only ever tried, so that a fork cannot hang (F4).
     given: Mutex<coverage::Given>,
     remembered: remembered::Remembered,
@@ -174,6 +177,7 @@ impl Campaign {
             clock,
             random,
             sightings: evidence::Sightings::default(),
+            fitted: AtomicBool::new(false),
             given: Mutex::default(),
             remembered: Default::default(),
         }

@@ -2,7 +2,6 @@
 //! engine: results are files wherever the records are.
 
 use std::ffi::CString;
-use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
@@ -73,13 +72,7 @@ impl Store {
     /// A store that syncs where `durable` says so.
     pub fn new(sys: Arc<dyn Sys>, durable: bool, file_mode: u32) -> Store {
         Store {
-            disk: Disk {
-                sys,
-                durable,
-                file_mode,
-                syncs: AtomicU64::new(0),
-                unsynced: AtomicU64::new(0),
-            },
+            disk: Disk::new(sys, durable, file_mode),
         }
     }
 

@@ -1,9 +1,10 @@
 //! Whole files and directories: read within a limit, written and synced,
 //! directories made durably (M2).
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::paths::{c_path, parent};
 use crate::error::{Error, Kind, Result};
@@ -22,6 +23,9 @@ pub struct Disk {
     pub syncs: AtomicU64,
     /// Directory syncs that the file system does not know (F18).
     pub unsynced: AtomicU64,
+    /// Directories that were seen to be durable, their own names included
+    /// (M2). Only ever tried, so that a fork cannot hang (F4).
+    durable_directories: Mutex<BTreeSet<CString>>,
 }
 
 /// A directory that is closed when dropped.
@@ -60,6 +64,18 @@ pub fn failed(step: &str, path: &CStr, errno: Errno) -> Error {
 }
 
 impl Disk {
+    /// The system, and how durable files are to be.
+    pub fn new(sys: Arc<dyn Sys>, durable: bool, file_mode: u32) -> Disk {
+        Disk {
+            sys,
+            durable,
+            file_mode,
+            syncs: AtomicU64::new(0),
+            unsynced: AtomicU64::new(0),
+            durable_directories: Mutex::default(),
+        }
+    }
+
     /// Opens a directory; `None` when it is not there.
     pub fn directory(&self, path: &CStr) -> Result<Option<Directory<'_>>> {
         match self.sys.open(None, path, Open::Directory, 0) {
@@ -73,24 +89,50 @@ impl Disk {
         }
     }
 
-    /// Opens a directory, making it and its parents durably (M2).
+    /// Opens a directory, making it and its parents durably (M2). One that is
+    /// there may be somebody's who has not synced it yet, or died before: its
+    /// name is synced once by each handle.
     pub fn make_directory(&self, path: &CStr) -> Result<Directory<'_>> {
         // From the first existing ancestor down, without recursion.
-        let mut missing: Vec<CString> = Vec::new();
+        let mut rest: Vec<CString> = Vec::new();
         let mut at = path.to_owned();
         let mut above = loop {
-            if let Some(found) = self.directory(&at)? {
-                break found;
+            let found = self.directory(&at)?;
+            let next = parent(at.as_bytes());
+            match (found, next) {
+                (Some(found), None) => break found,
+                (Some(found), _) if !self.durable || self.is_durable(&at) => break found,
+                (None, None) => return Err(failed("open directory", &at, Errno(libc::ENOENT))),
+                // Whoever may not look into the parent cannot have lost it.
+                (Some(found), Some(next)) if !self.may_open(&next)? => break found,
+                (_, Some(next)) => rest.push(std::mem::replace(&mut at, c_path(next)?)),
             }
-            let Some(next) = parent(at.as_bytes()) else {
-                return Err(failed("open directory", &at, Errno(libc::ENOENT)));
-            };
-            missing.push(std::mem::replace(&mut at, c_path(next)?));
         };
-        while let Some(next) = missing.pop() {
-            above = self.make_one(&above, &next)?;
+        while let Some(next) = rest.pop() {
+            above = match self.directory(&next)? {
+                Some(found) => {
+                    self.sync_directory(&above)?;
+                    found
+                }
+                None => self.make_one(&above, &next)?,
+            };
+            if let Ok(mut known) = self.durable_directories.try_lock() {
+                known.insert(next);
+            }
         }
         Ok(above)
+    }
+
+    fn is_durable(&self, path: &CStr) -> bool {
+        let known = self.durable_directories.try_lock();
+        known.is_ok_and(|known| known.contains(path))
+    }
+
+    fn may_open(&self, path: &[u8]) -> Result<bool> {
+        match self.directory(&c_path(path.to_vec())?) {
+            Err(error) if error.errno == libc::EACCES => Ok(false),
+            other => other.map(|_| true),
+        }
     }
 
     fn make_one(&self, above: &Directory<'_>, path: &CStr) -> Result<Directory<'_>> {

@@ -59,6 +59,11 @@ impl Authority {
         &self.root.disk
     }
 
+    pub(super) fn deadline(&self) -> u64 {
+        let now = self.disk().sys.monotonic();
+        now.saturating_add(self.lock_timeout)
+    }
+
     fn state(&self) -> Result<Directory<'_>> {
         self.disk()
             .make_directory(&paths::state_path(&self.root.path)?)

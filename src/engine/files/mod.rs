@@ -283,6 +283,7 @@ impl Engine for Files {
             root.each_name(&mut |directory, _, name| {
                 removed += self.sweep_one(root, directory, name);
             })?;
+            removed += self.sweep_root(root)?;
             removed += root.sweep_sessions(&|| named_sessions(root))?;
         }
         removed += self.sweep_coverage()?;

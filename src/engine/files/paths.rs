@@ -19,6 +19,17 @@ pub fn temporary_of(name: &str, process: u32, random: &[u8]) -> String {
     format!("{name}.{process}.{}.tmp", hex(random))
 }
 
+/// The name without ending behind a temporary of ours: `<name>.json.<pid>.<16
+/// hex digits>.tmp`.
+pub fn own_temporary(name: &[u8]) -> Option<&str> {
+    let name = std::str::from_utf8(name).ok()?.strip_suffix(".tmp")?;
+    let (name, rest) = name.split_once(".json.")?;
+    let (process, random) = rest.split_once('.')?;
+    let number = !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit());
+    let hex = random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (number && hex).then_some(name)
+}
+
 /// The number behind a folder's name.
 pub fn folder_number(name: &[u8]) -> Option<u32> {
     let number = std::str::from_utf8(name).ok()?.parse().ok()?;

@@ -78,7 +78,8 @@ pub fn once(disk: &Disk, directory: &Directory<'_>, name: &CStr, bytes: &[u8]) -
     let linked = disk.sys.link(directory.fd, &private, directory.fd, name);
     let _ = disk.sys.unlink(directory.fd, &private);
     match linked {
-        Ok(()) | Err(Errno(libc::EEXIST)) => disk.sync_directory(directory),
+        // ENOENT: a sweep took the private name, for the winner's is there.
+        Ok(()) | Err(Errno(libc::EEXIST | libc::ENOENT)) => disk.sync_directory(directory),
         Err(errno) => Err(failed("link", name, errno)),
     }
 }

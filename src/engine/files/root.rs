@@ -4,7 +4,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::disk::{failed, Directory, Disk};
@@ -47,6 +47,8 @@ pub struct Root {
     pub sessions: Sessions,
     /// Folders that this handle has swept at its first change there (H4).
     swept: Vec<AtomicBool>,
+    /// Whether this handle has made sure that the identity is durable.
+    settled: AtomicBool,
     /// The fence floor, once it was read: it is raised only while no handle is open.
     floor: OnceLock<u64>,
 }
@@ -61,19 +63,18 @@ impl Root {
         shards: u32,
         read_only: bool,
     ) -> Result<Root> {
-        let disk = Disk {
+        let disk = Disk::new(
             sys,
-            durable: named.durable.unwrap_or(true),
-            file_mode: named.file_mode.unwrap_or(0o600),
-            syncs: AtomicU64::new(0),
-            unsynced: AtomicU64::new(0),
-        };
+            named.durable.unwrap_or(true),
+            named.file_mode.unwrap_or(0o600),
+        );
         let shards = named.shards.unwrap_or(shards);
         let mut root = Root {
             path,
             shards,
             sessions: Sessions::new(&disk, None),
             swept: Vec::new(),
+            settled: AtomicBool::new(false),
             disk,
             read_only,
             seen: OnceLock::new(),
@@ -119,14 +120,28 @@ impl Root {
             return Err(Error::new(Kind::Invalid, text));
         }
         if let Some(seen) = self.seen.get() {
-            return changeable(seen);
+            changeable(seen)?;
+            if self.settled.load(Ordering::Relaxed) {
+                return Ok(());
+            }
         }
         let directory = self
             .disk
             .make_directory(&paths::c_path(self.path.clone())?)?;
+        if self.seen.get().is_none() {
+            self.establish(&directory)?;
+        }
+        // Whoever made it may have died, or be about to sync it (M1).
+        self.disk.sync_directory(&directory)?;
+        self.settled.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Makes the identity, or takes the one that is there.
+    fn establish(&self, directory: &Directory<'_>) -> Result<()> {
         if self.read()?.is_none() {
             self.check_records()?;
-            self.make(&directory)?;
+            self.make(directory)?;
         }
         let there = self.read()?.ok_or_else(|| {
             Error::new(Kind::Io, format!("{}: gone after it was made", self.name()))

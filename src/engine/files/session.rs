@@ -110,7 +110,7 @@ impl Root {
         }
         let old = self.sessions.current();
         if let Some(own) = &old {
-            if is_still(disk, own) {
+            if is_still(disk, own) != Some(false) {
                 return Ok(Some(own.name.clone()));
             }
         }
@@ -362,17 +362,20 @@ impl Root {
 }
 
 /// Whether the descriptor is still our file: the host may have closed it and
-/// opened another in its place (F7).
-fn is_still(disk: &Disk, own: &Own) -> bool {
-    disk.sys
-        .stat(own.fd)
-        .is_ok_and(|now| (now.device, now.inode) == (own.stat.device, own.stat.inode))
+/// opened another in its place (F7). `None`: the system does not say.
+fn is_still(disk: &Disk, own: &Own) -> Option<bool> {
+    match disk.sys.stat(own.fd) {
+        Ok(now) => Some((now.device, now.inode) == (own.stat.device, own.stat.inode)),
+        Err(Errno(libc::EBADF)) => Some(false),
+        Err(_) => None,
+    }
 }
 
 fn end(disk: &Disk, own: &Own) {
-    if is_still(disk, own) {
-        disk.sys.unlock(own.fd);
-    } else {
-        disk.sys.disown(own.fd, &own.stat);
+    match is_still(disk, own) {
+        Some(true) => disk.sys.unlock(own.fd),
+        Some(false) => disk.sys.disown(own.fd, &own.stat),
+        // Neither the host's file is closed nor ours forgotten.
+        None => {}
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::CString;
 
 use super::disk::Directory;
+use super::lock::{take, Waits};
 use super::merge::Authority;
 use super::paths;
 use super::publish::{self, Item};
@@ -56,6 +57,9 @@ impl Authority {
                 publish::once(self.disk(), &directory, &name, bytes)
             }
             Side::Coordinator(_) => {
+                // For the sweep: whoever holds it has a temporary (H4).
+                let deadline = self.deadline();
+                let _lock = take(self.disk(), &Waits::default(), &directory, &id, deadline)?;
                 let change = Change::Put(bytes.to_vec());
                 let item = Item {
                     directory: &directory,

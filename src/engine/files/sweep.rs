@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString};
 
-use super::disk::{failed, Directory};
+use super::disk::{failed, Directory, Disk};
 use super::lock::take;
+use super::merge::Authority;
 use super::root::Root;
 use super::{paths, Files};
 use crate::error::Result;
@@ -82,21 +83,17 @@ impl Files {
             let names = names.map_err(|errno| failed("list", path, errno))?;
             Ok(Some((directory, names)))
         };
-        let unlink = |directory: &Directory<'_>, name: &[u8]| {
-            let gone =
-                CString::new(name).is_ok_and(|name| disk.sys.unlink(directory.fd, &name).is_ok());
-            u64::from(gone)
-        };
-        let mut removed = 0;
+        let mut removed = self.sweep_root(&authority.root)?;
+        removed += self.sweep_coordinators(authority)?;
         let Some((state, files)) = names(&paths::state_path(&authority.root.path)?)? else {
-            return Ok(0);
+            return Ok(removed);
         };
         for name in &files {
             let Some(shard) = paths::shard_temporary(name) else {
                 continue;
             };
             if let Ok(_locks) = self.lock_shards(authority, &state, &[shard], 0) {
-                removed += unlink(&state, name);
+                removed += u64::from(unlink(disk, &state, name));
             }
         }
         let Some((log, mut files)) = names(&paths::transactions_path(&authority.root.path)?)?
@@ -107,9 +104,58 @@ impl Files {
         let all: Vec<u32> = (0..authority.root.shards).collect();
         if !files.is_empty() {
             if let Ok(_locks) = self.lock_shards(authority, &state, &all, 0) {
-                removed += files.iter().map(|name| unlink(&log, name)).sum::<u64>();
+                let gone = files.iter().filter(|name| unlink(disk, &log, name));
+                removed += gone.count() as u64;
             }
         }
         Ok(removed)
     }
+
+    /// Private names of files that are made once. They are of no use when the
+    /// file is there, even to a maker who still lives.
+    pub(super) fn sweep_root(&self, root: &Root) -> Result<u64> {
+        let path = paths::c_path(root.path.clone())?;
+        let Some(directory) = root.disk.directory(&path)? else {
+            return Ok(0);
+        };
+        let sys = &root.disk.sys;
+        let names = sys.names(directory.fd);
+        let mut removed = 0;
+        for name in names.map_err(|errno| failed("list", &path, errno))? {
+            let Some(made) = paths::own_temporary(&name) else {
+                continue;
+            };
+            let made = CString::new(paths::record_name(made)).unwrap_or_default();
+            if sys.stat_at(directory.fd, &made).is_ok() {
+                removed += u64::from(unlink(&root.disk, &directory, &name));
+            }
+        }
+        Ok(removed)
+    }
+
+    /// Coordinators' heartbeats that were never published.
+    fn sweep_coordinators(&self, authority: &Authority) -> Result<u64> {
+        let (disk, path) = (
+            authority.disk(),
+            paths::coordinators_path(&authority.root.path)?,
+        );
+        let Some(directory) = disk.directory(&path)? else {
+            return Ok(0);
+        };
+        let names = disk.sys.names(directory.fd);
+        let mut removed = 0;
+        for name in names.map_err(|errno| failed("list", &path, errno))? {
+            let Some(id) = paths::own_temporary(&name) else {
+                continue;
+            };
+            if let Ok(_lock) = take(disk, &self.waits, &directory, id, 0) {
+                removed += u64::from(unlink(disk, &directory, &name));
+            }
+        }
+        Ok(removed)
+    }
+}
+
+fn unlink(disk: &Disk, directory: &Directory<'_>, name: &[u8]) -> bool {
+    CString::new(name).is_ok_and(|name| disk.sys.unlink(directory.fd, &name).is_ok())
 }
