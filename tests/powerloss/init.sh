@@ -1,0 +1,42 @@
+#!/bin/sh
+# The guest's first process. $powerloss: a folder of the host, from the kernel's
+# command line; its boot.env says the rest. The root is the host's, read-only.
+PATH=/usr/sbin:/usr/bin:/sbin:/bin
+mount -t proc proc /proc
+mount -t tmpfs tmpfs /mnt
+mkdir /mnt/disk /mnt/out
+mount -t hostfs -o "$powerloss" none /mnt/out || exit 1
+. /mnt/out/boot.env
+mark() { echo "$*" >>"/mnt/out/$BOOT.marks"; }
+give_up() {
+    mark "failed: $*"
+    sleep 600
+}
+cat /proc/filesystems >/mnt/out/filesystems
+mark up
+[ "$FILE_SYSTEM" = none ] && sleep 600
+# The journal is recovered here.
+mount -t "$FILE_SYSTEM" -o noatime /dev/ubda /mnt/disk || give_up "mount"
+mark mounted
+mkdir -p /mnt/disk/campaign/corpus /mnt/disk/campaign/staging
+sync
+# A plain copy of what survived, before the library looks at it; and one after.
+copy() {
+    tar -C /mnt/disk -cf "/mnt/out/$BOOT.$1.tar" campaign || give_up "tar $1"
+    mark "$1"
+}
+guest() {
+    # shellcheck disable=SC2086
+    env $PRELOAD "$GUEST" "$1" /mnt/disk/campaign /mnt/disk/campaign/corpus \
+        /mnt/disk/campaign/staging /mnt/out "$BOOT" "$SEED" "$WORKERS" "$DURABILITY" "$LAG"
+}
+copy found
+guest recover || give_up "recover: $?"
+copy recovered
+if [ "$STOP" = yes ]; then
+    mark stopped
+    sleep 600
+fi
+mark working
+guest work
+give_up "work ended: $?"
