@@ -34,6 +34,7 @@ CONTROLS = {
     "all": ({"NO_SYNC": "all"}, "no sync does anything"),
     "files": ({"NO_SYNC": "files"}, "a sync of a file does nothing"),
     "directories": ({"NO_SYNC": "directories"}, "a sync of a directory does nothing"),
+    "disk": ({"DISK": "lies"}, "a disk that forgets what it was told to flush"),
 }
 guests, printing, stop = set(), threading.Lock(), threading.Event()
 
@@ -51,14 +52,28 @@ class Disk:
         self.settings = {"DURABILITY": "power", **settings}
         self.out = place / "out"
         self.out.mkdir(parents=True)
-        self.image, self.before = place / "disk.img", place / "cut.img"
-        self.boot = 0
+        self.image, self.before = self.out / "disk.img", place / "cut.img"
+        self.boot = self.volatile = 0
         self.told = None
         subprocess.run(["truncate", "-s", SIZES[file_system], self.image], check=True, timeout=30)
         force = {"ext4": ["-F"], "xfs": ["-f"]}[file_system]
         subprocess.run([f"mkfs.{file_system}", "-q", *force, self.image], check=True, timeout=60)
 
-    def start(self, last, lag):
+    def write_cache(self, dice, last):
+        """What is preloaded under the guest, so that its disk has a write cache that
+        forgets: not in every boot, and not where only the check runs. The guest then
+        uses its image by a loop device: its own driver, ubd, passes no flush on."""
+        disk = self.settings.get("DISK") or dice.choice(("plain", "volatile", "volatile"))
+        if disk == "plain" or last or "NO_SYNC" in self.settings:
+            return None
+        self.volatile += 1
+        preload = {
+            "LD_PRELOAD": f"{self.options.programs}/volatile_disk.so", "VOLATILE_DISK": str(self.image),
+            "VOLATILE_SEED": str(dice.getrandbits(60)),
+        }
+        return preload | ({"VOLATILE_LIES": "1"} if disk == "lies" else {})
+
+    def start(self, last, lag, cache):
         self.boot += 1
         copy(self.image, self.before)
         preload = ""
@@ -68,16 +83,17 @@ class Disk:
             "BOOT": f"{self.boot:04}", "FILE_SYSTEM": self.file_system, "SEED": self.options.seed,
             "GUEST": self.options.programs / "guest", "WORKERS": WORKERS, "LAG": lag, "PRELOAD": preload,
             "DURABILITY": self.settings["DURABILITY"], "STOP": "yes" if last else "no",
+            "DEVICE": "/dev/loop0" if cache else "/dev/ubda",
         }
         (self.out / "boot.env").write_text("".join(f"{key}='{value}'\n" for key, value in values.items()))
-        guest = uml.Guest(self.options.init, self.image, self.out, f"{self.boot:04}")
+        guest = uml.Guest(self.options.init, self.image, self.out, f"{self.boot:04}", cache)
         guests.add(guest)
         return guest
 
     def run(self, dice, kind, last=False):
         """One boot, from power on to power off; the faults that it found."""
         faults = []
-        guest = self.start(last, dice.choice((0, 0, 20)))
+        guest = self.start(last, dice.choice((0, 0, 20)), self.write_cache(dice, last))
         try:
             if kind == "boot" and not last:
                 guest.wait("up", UP)
@@ -136,7 +152,7 @@ def keep(disk, faults):
     """Moves what shows the fault to where it stays: the disk as the power cut left it."""
     place = disk.options.keep / f"{disk.file_system}-{disk.options.seed}-{int(time.time())}"
     place.mkdir(parents=True)
-    shutil.copytree(disk.out, place / "out", ignore=shutil.ignore_patterns("uml", f"{disk.boot:04}.*"))
+    shutil.copytree(disk.out, place / "out", ignore=shutil.ignore_patterns("uml", "disk.img", f"{disk.boot:04}.*"))
     copy(disk.before, place / "cut.img")
     case = {"file_system": disk.file_system, "boot": disk.boot, "settings": disk.settings, "faults": faults}
     (place / "case.json").write_text(json.dumps(case, indent=1))
@@ -161,7 +177,7 @@ class Campaign(threading.Thread):
         super().__init__(name=file_system, daemon=True)
         self.options, self.place, self.file_system = options, place, file_system
         self.passed, self.error = False, None
-        self.cuts = self.answers = self.cut_calls = 0
+        self.cuts = self.answers = self.cut_calls = self.volatile = 0
         self.calls = dict.fromkeys(KINDS, 0)
 
     def run(self):
@@ -215,12 +231,13 @@ class Campaign(threading.Thread):
             self.calls[call] += number
         self.answers = sum(self.calls.values())
         self.cut_calls += disk.told.open
+        self.volatile += disk.volatile
         shutil.rmtree(disk.place)
 
     def summary(self):
         kinds = ", ".join(f"{call} {number:,}" for call, number in self.calls.items())
-        say(f"{self.file_system}: {self.cuts} power cuts, {self.answers:,} answers of OK, none lost; "
-            f"{self.cut_calls} calls cut short\n    {kinds}")
+        say(f"{self.file_system}: {self.cuts} power cuts ({self.volatile} of a disk with a volatile write cache), "
+            f"{self.answers:,} answers of OK, none lost; {self.cut_calls} calls cut short\n    {kinds}")
         missing = [call for call, number in self.calls.items() if not number]
         if self.cuts >= 20 and missing or self.cuts and not self.answers:
             say(f"{self.file_system}: FAIL, never answered OK: {', '.join(missing)}")

@@ -30,7 +30,7 @@ def room_in_memory(need):
 class Guest:
     """One boot. Its processes are one group, so that one signal ends all."""
 
-    def __init__(self, init, image, out, name):
+    def __init__(self, init, image, out, name, preload=None):
         self.out = out
         self.marks = out / f"{name}.marks"
         self.console = out / f"{name}.console"
@@ -40,9 +40,9 @@ class Guest:
             f"mem={MEMORY >> 20}M", f"powerloss={out}", f"uml_dir={out}/uml", "con=null",
             "con0=null,fd:1", "quiet",
         ]
-        if image:
+        if image and not preload:
             command.append(f"ubda={image}")
-        environment = {**os.environ, "TMPDIR": str(memory or out)}
+        environment = {**os.environ, "TMPDIR": str(memory or out), **(preload or {})}
         with open(self.console, "wb") as console:
             try:
                 self.process = subprocess.Popen(

@@ -15,8 +15,12 @@ give_up() {
 cat /proc/filesystems >/mnt/out/filesystems
 mark up
 [ "$FILE_SYSTEM" = none ] && sleep 600
+if [ "$DEVICE" = /dev/loop0 ]; then
+    insmod "/usr/lib/uml/modules/$(uname -r)/kernel/drivers/block/loop.ko" || give_up "insmod loop"
+    losetup /dev/loop0 /mnt/out/disk.img || give_up "losetup"
+fi
 # The journal is recovered here.
-mount -t "$FILE_SYSTEM" -o noatime /dev/ubda /mnt/disk || give_up "mount"
+mount -t "$FILE_SYSTEM" -o noatime "$DEVICE" /mnt/disk || give_up "mount"
 mark mounted
 mkdir -p /mnt/disk/campaign/corpus /mnt/disk/campaign/staging
 sync
