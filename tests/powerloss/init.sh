@@ -4,7 +4,8 @@
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount -t proc proc /proc
 mount -t tmpfs tmpfs /mnt
-mkdir /mnt/disk /mnt/out
+mkdir /mnt/disk /mnt/out /dev/shm
+mount -t tmpfs tmpfs /dev/shm
 mount -t hostfs -o "$powerloss" none /mnt/out || exit 1
 . /mnt/out/boot.env
 mark() { echo "$*" >>"/mnt/out/$BOOT.marks"; }
