@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use common::{campaign, files, options, Faulty};
+use common::{campaign, coverage, files, options, Faulty};
 use symlease::campaign::ClaimOptions;
 use symlease::engine::files::{Files, Named};
 use symlease::engine::{Change, Engine, Table};
@@ -231,4 +231,75 @@ fn a_removed_root_is_made_whole_again() {
     std::fs::remove_dir_all(&root).unwrap();
     claim(1);
     assert!(root.join("symlease.json").exists());
+}
+
+/// H4: what a death leaves while it makes a file that never changes goes with
+/// the next sweep, as soon as that file is there; found by a power cut.
+#[test]
+fn private_names_of_identities_are_swept() {
+    let root = tempfile::tempdir().unwrap();
+    let sys: Arc<dyn symlease::sys::Sys> = Arc::new(Linux::new());
+    let engine = open(root.path(), Named::default())
+        .and_then(|files| files.with_coverage(sys, coverage(root.path())))
+        .unwrap();
+    let tables = [
+        ".work_lease_table",
+        ".target_lease_table",
+        ".coverage_owner",
+    ];
+    let mut left = Vec::new();
+    for table in tables {
+        let table = root.path().join(table);
+        std::fs::create_dir(&table).unwrap();
+        left.push(table.join("symlease.json.77.0123456789abcdef.tmp"));
+    }
+    left.push(
+        root.path()
+            .join(".coverage_owner/map.json.77.0123456789abcdef.tmp"),
+    );
+    left.iter()
+        .for_each(|path| std::fs::write(path, b"half").unwrap());
+
+    // Their writers may live: nothing has the name yet.
+    engine.sweep().unwrap();
+    assert!(left.iter().all(|path| path.exists()));
+    for path in &left {
+        let name = path.to_str().unwrap().split(".json.").next().unwrap();
+        std::fs::write(format!("{name}.json"), b"{}").unwrap();
+        std::fs::write(format!("{name}.json.tmp"), b"not ours").unwrap();
+    }
+    assert_eq!(engine.sweep().unwrap(), 4);
+    assert!(!left.iter().any(|path| path.exists()));
+    assert!(root.path().join(".coverage_owner/map.json.tmp").exists());
+}
+
+/// H4: a living writer whose private name is swept has lost the race, no more.
+#[test]
+fn a_sweep_before_the_link_is_a_lost_race() {
+    let root = tempfile::tempdir().unwrap();
+    let (id, place) = (sha256_hex(b"a"), root.path().to_path_buf());
+    let sys = Faulty::new();
+    let slow = Files::open(sys.clone(), options(root.path())).unwrap();
+    let other = id.clone();
+    *sys.before_link.lock().unwrap() = Some(Box::new(move || {
+        let quick = open(
+            &place,
+            Named {
+                shards: Some(16),
+                ..Named::default()
+            },
+        )
+        .unwrap();
+        put(&quick, &other).unwrap();
+        assert_eq!(
+            quick.sweep().unwrap(),
+            1,
+            "the private name of the slow one"
+        );
+    }));
+    put(&slow, &id).unwrap();
+    assert!(
+        sys.before_link.lock().unwrap().is_none(),
+        "the race was run"
+    );
 }

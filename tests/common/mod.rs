@@ -38,6 +38,8 @@ pub struct Faulty {
     pub pid: AtomicU64,
     /// Runs once, between a lock file's opening and its being locked.
     pub before_lock: Mutex<Option<fn()>>,
+    /// Runs once, before a name is linked.
+    pub before_link: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Shared locks tried: looks at sessions (D5).
     pub shared_locks: AtomicU64,
     /// Another boot than this machine's.
@@ -67,6 +69,7 @@ impl Faulty {
             directory_errno: AtomicU64::new(0),
             pid: AtomicU64::new(0),
             before_lock: Mutex::new(None),
+            before_link: Mutex::new(None),
             shared_locks: AtomicU64::new(0),
             boot: Mutex::new(None),
             own_device: Mutex::new(None),
@@ -158,6 +161,9 @@ impl Sys for Faulty {
     }
     fn link(&self, from_dir: Fd, from: &CStr, to_dir: Fd, to: &CStr) -> Answer<()> {
         self.step()?;
+        if let Some(hook) = self.before_link.lock().unwrap().take() {
+            hook();
+        }
         self.inner.link(from_dir, from, to_dir, to)
     }
     fn unlink(&self, dir: Fd, name: &CStr) -> Answer<()> {
