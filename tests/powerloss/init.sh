@@ -21,7 +21,8 @@ if [ "$DEVICE" = /dev/loop0 ]; then
     losetup /dev/loop0 /mnt/out/disk.img || give_up "losetup"
 fi
 # The journal is recovered here.
-mount -t "$FILE_SYSTEM" -o noatime "$DEVICE" /mnt/disk || give_up "mount"
+mount -t "$FILE_SYSTEM" -o noatime "$DEVICE" /mnt/disk ||
+    give_up "the file system itself is damaged: $(dmesg | grep -iE 'xfs|ext4|jbd2' | tail -3 | tr '\n' ' ')"
 mark mounted
 mkdir -p /mnt/disk/campaign/corpus /mnt/disk/campaign/staging
 sync

@@ -17,7 +17,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { SECTOR = 512, SECTORS = 1 << 20, WAITING = 1 << 17 };
+/* A block is whole or torn off whole, as disks of today write it. File systems
+ * count on that: xfs takes the LSN at a block's head for the whole block's. */
+enum { SECTOR = 512, BLOCK = 4096 / SECTOR, SECTORS = 1 << 20, WAITING = 1 << 17 };
 
 static uint32_t *place_of;   /* sector -> 1 + its place among those that wait */
 static uint32_t *sector_at;  /* place -> sector; SECTORS where it no longer waits */
@@ -92,6 +94,7 @@ static void forget(uint32_t sector) {
 ssize_t pwrite64(int fd, const void *from, size_t size, off_t offset) {
   uint32_t first = (uint32_t)(offset / SECTOR), count = (uint32_t)(size / SECTOR);
   unsigned kind;
+  int waits;
   if (!ours(fd)) return write_now(fd, from, size, offset);
   /* What is not whole sectors of this disk is not the guest's doing. */
   if (offset % SECTOR || size % SECTOR || (uint64_t)offset / SECTOR + count > SECTORS ||
@@ -99,10 +102,12 @@ ssize_t pwrite64(int fd, const void *from, size_t size, off_t offset) {
     abort();
   if (waiting + count > WAITING && flush(fd) != 0) return -1;
   kind = (unsigned)(roll() % 8);
+  waits = kind < 4 || (kind == 4 && roll() % 2);
   for (uint32_t i = 0; i < count; i++) {
     const unsigned char *at = (const unsigned char *)from + (size_t)i * SECTOR;
-    /* Waits whole, or is on the disk whole; one in eight is torn between sectors. */
-    if (kind < 4 || (kind == 4 && roll() % 2)) {
+    /* Waits whole, or is on the disk whole; one in eight is torn between blocks. */
+    if (kind == 4 && (first + i) % BLOCK == 0) waits = roll() % 2 != 0;
+    if (waits) {
       hold(first + i, at);
     } else {
       forget(first + i);
