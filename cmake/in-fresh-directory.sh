@@ -1,8 +1,9 @@
 #!/bin/sh
-# Runs a program with a new, empty directory as its last argument; removes the
-# directory afterwards. A program that prints to stderr has failed, unless
-# SYMLEASE_TEST_STDERR is set: the library prints nothing.
-place=$(mktemp -d "${TMPDIR:-/tmp}/symlease-test.XXXXXX") || exit 1
+# Runs a program with a new, empty directory (below SYMLEASE_TEST_ROOT, where
+# that is set) as its last argument; removes the directory afterwards. A program
+# that prints to stderr has failed, unless SYMLEASE_TEST_STDERR is set: the
+# library prints nothing.
+place=$(mktemp -d "${SYMLEASE_TEST_ROOT:-${TMPDIR:-/tmp}}/symlease-test.XXXXXX") || exit 1
 mkdir "$place/root" || exit 1
 "$@" "$place/root" 2>"$place/stderr"
 code=$?

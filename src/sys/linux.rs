@@ -109,6 +109,7 @@ impl Sys for Linux {
                 Open::Create => libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_NONBLOCK,
                 Open::CreateNew => libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW,
                 Open::Directory => libc::O_RDONLY | libc::O_DIRECTORY,
+                Open::Folder => libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW,
             };
         // SAFETY: `path` is a valid C string for the call's duration.
         let fd = retry(|| unsafe {
@@ -125,6 +126,17 @@ impl Sys for Linux {
     fn close(&self, fd: Fd) {
         // SAFETY: callers own the descriptor they pass.
         unsafe { libc::close(fd.0) };
+    }
+
+    fn close_written(&self, fd: Fd) -> Answer<()> {
+        // SAFETY: callers own the descriptor they pass. Interrupted or failed, it
+        // is closed: a second close could hit another thread's descriptor.
+        match unsafe { libc::close(fd.0) } {
+            0 => Ok(()),
+            _ => Some(errno())
+                .filter(|error| error.0 != libc::EINTR)
+                .map_or(Ok(()), Err),
+        }
     }
 
     fn stat(&self, fd: Fd) -> Answer<Stat> {

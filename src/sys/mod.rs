@@ -62,16 +62,24 @@ pub enum Open {
     Create,
     /// For writing; must not exist.
     CreateNew,
-    /// A directory.
+    /// A directory; a link to one will do.
     Directory,
+    /// A directory, and no link to one (F13).
+    Folder,
 }
 
 /// The system. All paths are absolute, or relative to `dir`.
 pub trait Sys: Send + Sync {
     /// openat(2). Never answers a descriptor below 3, nor 198 or 199 (F6).
     fn open(&self, dir: Option<Fd>, path: &CStr, how: Open, mode: u32) -> Answer<Fd>;
-    /// close(2). Its error is not reported: the descriptor is gone either way.
+    /// close(2) of what was not written: there is nothing to go wrong.
     fn close(&self, fd: Fd);
+    /// close(2) of a file that was written: where nothing syncs, a network file
+    /// system may say only here that the bytes were not taken (F16).
+    fn close_written(&self, fd: Fd) -> Answer<()> {
+        self.close(fd);
+        Ok(())
+    }
     /// fstat(2).
     fn stat(&self, fd: Fd) -> Answer<Stat>;
     /// fstatat(2) without following links.

@@ -76,9 +76,18 @@ impl Disk {
         }
     }
 
-    /// Opens a directory; `None` when it is not there.
+    /// Opens a directory that the caller named; `None` when it is not there.
     pub fn directory(&self, path: &CStr) -> Result<Option<Directory<'_>>> {
-        match self.sys.open(None, path, Open::Directory, 0) {
+        self.open_directory(path, Open::Directory)
+    }
+
+    /// The same for one of our own names: a link there is refused (F13).
+    pub fn folder(&self, path: &CStr) -> Result<Option<Directory<'_>>> {
+        self.open_directory(path, Open::Folder)
+    }
+
+    fn open_directory(&self, path: &CStr, how: Open) -> Result<Option<Directory<'_>>> {
+        match self.sys.open(None, path, how, 0) {
             Ok(fd) => Ok(Some(Directory {
                 disk: self,
                 fd,
@@ -89,15 +98,26 @@ impl Disk {
         }
     }
 
+    /// Opens a directory that the caller named, made where it is missing (M2).
+    pub fn make_directory(&self, path: &CStr) -> Result<Directory<'_>> {
+        self.make(path, Open::Directory)
+    }
+
+    /// The same for one of our own names: a link there is refused (F13).
+    pub fn make_folder(&self, path: &CStr) -> Result<Directory<'_>> {
+        self.make(path, Open::Folder)
+    }
+
     /// Opens a directory, making it and its parents durably (M2). One that is
     /// there may be somebody's who has not synced it yet, or died before: its
     /// name is synced once by each handle.
-    pub fn make_directory(&self, path: &CStr) -> Result<Directory<'_>> {
+    fn make(&self, path: &CStr, last: Open) -> Result<Directory<'_>> {
+        let how = |at: &CStr| if at == path { last } else { Open::Directory };
         // From the first existing ancestor down, without recursion.
         let mut rest: Vec<CString> = Vec::new();
         let mut at = path.to_owned();
         let mut above = loop {
-            let found = self.directory(&at)?;
+            let found = self.open_directory(&at, how(&at))?;
             let next = parent(at.as_bytes());
             match (found, next) {
                 (Some(found), None) => break found,
@@ -109,12 +129,12 @@ impl Disk {
             }
         };
         while let Some(next) = rest.pop() {
-            above = match self.directory(&next)? {
+            above = match self.open_directory(&next, how(&next))? {
                 Some(found) => {
                     self.sync_directory(&above)?;
                     found
                 }
-                None => self.make_one(&above, &next)?,
+                None => self.make_one(&above, &next, how(&next))?,
             };
             if let Ok(mut known) = self.durable_directories.try_lock() {
                 known.insert(next);
@@ -135,7 +155,7 @@ impl Disk {
         }
     }
 
-    fn make_one(&self, above: &Directory<'_>, path: &CStr) -> Result<Directory<'_>> {
+    fn make_one(&self, above: &Directory<'_>, path: &CStr, how: Open) -> Result<Directory<'_>> {
         let group = self.file_mode & 0o070 != 0;
         let mode = 0o700 | if group { 0o2070 } else { 0 };
         match self.sys.make_directory(None, path, mode) {
@@ -143,7 +163,7 @@ impl Disk {
             Err(errno) => return Err(failed("make directory", path, errno)),
         }
         let made = self
-            .directory(path)?
+            .open_directory(path, how)?
             .ok_or_else(|| failed("open directory", path, Errno(libc::ENOENT)))?;
         if group {
             // The umask may have taken the group's bits (F24); a directory that
@@ -235,8 +255,9 @@ impl Disk {
             .sys
             .open(Some(directory.fd), name, Open::CreateNew, self.file_mode)
             .map_err(|errno| failed("create", name, errno))?;
-        let written = self.fill(fd, name, bytes);
-        self.sys.close(fd);
+        let filled = self.fill(fd, name, bytes);
+        let closed = self.sys.close_written(fd);
+        let written = filled.and(closed.map_err(|errno| failed("close", name, errno)));
         if written.is_err() {
             let _ = self.sys.unlink(directory.fd, name);
         }

@@ -21,7 +21,7 @@ fn file(id: &str) -> CString {
 
 /// The directory of a root's intents, where there is one.
 fn open(root: &Root) -> Result<Option<Directory<'_>>> {
-    root.disk.directory(&paths::intents_path(&root.path)?)
+    root.disk.folder(&paths::intents_path(&root.path)?)
 }
 
 /// The names that stand in it.
@@ -94,7 +94,7 @@ pub(super) fn write(root: &Root, items: &[Item<'_>]) -> Result<Intent> {
         ));
     }
     let path = paths::intents_path(&root.path)?;
-    let directory = root.disk.make_directory(&path)?;
+    let directory = root.disk.make_folder(&path)?;
     let item = Item {
         directory: &directory,
         id: intent.name(),
@@ -236,7 +236,7 @@ impl Files {
         id: &str,
         name: &[u8],
     ) -> Result<u64> {
-        let Some(folder) = root.disk.directory(&root.folder(id)?)? else {
+        let Some(folder) = root.disk.folder(&root.folder(id)?)? else {
             return Ok(0);
         };
         let _lock = take(&root.disk, &self.waits, &folder, id, 0)?;

@@ -66,7 +66,7 @@ impl Authority {
 
     fn state(&self) -> Result<Directory<'_>> {
         self.disk()
-            .make_directory(&paths::state_path(&self.root.path)?)
+            .make_folder(&paths::state_path(&self.root.path)?)
     }
 
     pub(super) fn shard(&self, state: &Directory<'_>, shard: u32) -> Read {
@@ -89,7 +89,7 @@ impl Authority {
             id: paths::OLD_TRANSACTION.to_string(),
         }];
         let path = paths::transactions_path(&self.root.path)?;
-        if let Some(directory) = self.disk().directory(&path)? {
+        if let Some(directory) = self.disk().folder(&path)? {
             let names = self.disk().sys.names(directory.fd);
             let names = names.map_err(|errno| failed("list", &path, errno))?;
             found.extend(names.iter().filter_map(|name| {

@@ -237,7 +237,7 @@ impl Engine for Files {
         if !root.disk.durable || self.known.is_durable(mark) {
             return Ok(());
         }
-        let Some(directory) = root.disk.directory(&folder)? else {
+        let Some(directory) = root.disk.folder(&folder)? else {
             return Ok(());
         };
         let synced = root.disk.sync_directory(&directory);
@@ -256,7 +256,7 @@ impl Engine for Files {
 
     fn read(&self, table: Table, key: &str) -> Read {
         let root = self.root(table)?;
-        match root.disk.directory(&root.folder(key)?)? {
+        match root.disk.folder(&root.folder(key)?)? {
             Some(directory) => root.record(&directory, key),
             None => Ok(None),
         }

@@ -186,13 +186,11 @@ impl Root {
         open: &mut BTreeMap<CString, Directory<'a>>,
     ) -> Result<()> {
         if let Entry::Vacant(free) = open.entry(self.folder(key)?) {
-            let directory = match self.disk.directory(free.key())? {
-                Some(directory) => directory,
-                None => {
-                    self.renew()?;
-                    self.disk.make_directory(free.key())?
-                }
-            };
+            if self.disk.folder(free.key())?.is_none() {
+                self.renew()?;
+            }
+            // One that is there may not be durable yet (M2).
+            let directory = self.disk.make_folder(free.key())?;
             free.insert(directory);
         }
         Ok(())
@@ -220,7 +218,7 @@ impl Root {
     pub fn each_name(&self, visit: &mut Visit<'_>) -> Result<()> {
         for shard in 0..self.shards {
             let path = paths::folder_path(&self.path, shard)?;
-            let Some(directory) = self.disk.directory(&path)? else {
+            let Some(directory) = self.disk.folder(&path)? else {
                 continue;
             };
             let names = self.disk.sys.names(directory.fd);
@@ -286,7 +284,7 @@ impl Root {
                 let text = path.to_string_lossy().into_owned();
                 return mismatch(format!("{text}: beyond {} shards", self.shards));
             }
-            let Some(folder) = self.disk.directory(&path)? else {
+            let Some(folder) = self.disk.folder(&path)? else {
                 continue;
             };
             let records = self

@@ -125,7 +125,7 @@ impl Root {
             }
             Err(theirs) => {
                 end(disk, &new);
-                let directory = disk.directory(&paths::sessions_path(&self.path)?)?;
+                let directory = disk.folder(&paths::sessions_path(&self.path)?)?;
                 let file = CString::new(new.name.as_str()).unwrap_or_default();
                 if let Some(directory) = directory {
                     let _ = disk.sys.unlink(directory.fd, &file);
@@ -138,7 +138,7 @@ impl Root {
     /// Makes a session: it appears under its name already locked (D5).
     fn make_session(&self, owner: &str) -> Result<Own> {
         let (disk, sys) = (&self.disk, &*self.disk.sys);
-        let directory = disk.make_directory(&paths::sessions_path(&self.path)?)?;
+        let directory = disk.make_folder(&paths::sessions_path(&self.path)?)?;
         let host = sys.host();
         let start = sys.realtime().max(0.0) as u64;
         for _ in 0..TRIES {
@@ -250,7 +250,7 @@ impl Root {
         let parsed = parse_name(name)?;
         let (disk, sys) = (&self.disk, &*self.disk.sys);
         let directory = disk
-            .directory(&paths::sessions_path(&self.path).ok()?)
+            .folder(&paths::sessions_path(&self.path).ok()?)
             .ok()??;
         let file = CString::new(name).ok()?;
         let fd = sys.open(Some(directory.fd), &file, Open::Read, 0).ok()?;
@@ -301,7 +301,7 @@ impl Root {
     /// asked only where there is a dead one.
     pub fn sweep_sessions(&self, named: &dyn Fn() -> Result<BTreeSet<String>>) -> Result<u64> {
         let (disk, sys) = (&self.disk, &*self.disk.sys);
-        let Some(directory) = disk.directory(&paths::sessions_path(&self.path)?)? else {
+        let Some(directory) = disk.folder(&paths::sessions_path(&self.path)?)? else {
             return Ok(0);
         };
         let names = sys.names(directory.fd);

@@ -95,7 +95,7 @@ fn taken_back(
 /// Makes a transaction durable before any shard changes.
 fn log(authority: &Authority, name: &str, bytes: Vec<u8>) -> Result<Place> {
     let path = paths::transactions_path(&authority.root.path)?;
-    let directory = authority.disk().make_directory(&path)?;
+    let directory = authority.disk().make_folder(&path)?;
     let id = name.strip_suffix(".json").unwrap_or(name);
     let item = Item {
         directory: &directory,

@@ -16,7 +16,7 @@ impl Authority {
     pub fn read_shard(&self, shard: u32) -> Read {
         match self
             .disk()
-            .directory(&paths::state_path(&self.root.path)?)?
+            .folder(&paths::state_path(&self.root.path)?)?
         {
             Some(state) => self.shard(&state, shard),
             None => Ok(None),
@@ -40,7 +40,11 @@ impl Authority {
     pub fn read_side(&self, side: Side) -> Read {
         let (path, id) = self.side(side)?;
         let name = CString::new(paths::record_name(&id)).unwrap_or_default();
-        match self.disk().directory(&path)? {
+        let open = match side {
+            Side::Map => self.disk().directory(&path)?,
+            Side::Coordinator(_) => self.disk().folder(&path)?,
+        };
+        match open {
             Some(directory) => self.disk().read(&directory, &name),
             None => Ok(None),
         }
@@ -50,7 +54,10 @@ impl Authority {
     pub fn write_side(&self, side: Side, bytes: &[u8]) -> Result<()> {
         self.root.ensure()?;
         let (path, id) = self.side(side)?;
-        let directory: Directory<'_> = self.disk().make_directory(&path)?;
+        let directory: Directory<'_> = match side {
+            Side::Map => self.disk().make_directory(&path)?,
+            Side::Coordinator(_) => self.disk().make_folder(&path)?,
+        };
         match side {
             Side::Map => {
                 let name = CString::new(paths::record_name(&id)).unwrap_or_default();

@@ -76,7 +76,7 @@ impl Files {
         };
         let disk = authority.disk();
         let names = |path: &CStr| -> Result<Option<(Directory<'_>, Vec<Vec<u8>>)>> {
-            let Some(directory) = disk.directory(path)? else {
+            let Some(directory) = disk.folder(path)? else {
                 return Ok(None);
             };
             let names = disk.sys.names(directory.fd);
@@ -139,7 +139,7 @@ impl Files {
             authority.disk(),
             paths::coordinators_path(&authority.root.path)?,
         );
-        let Some(directory) = disk.directory(&path)? else {
+        let Some(directory) = disk.folder(&path)? else {
             return Ok(0);
         };
         let names = disk.sys.names(directory.fd);

@@ -43,7 +43,7 @@ impl State {
             (Err(errno), _) => return Err(errno),
         };
         match (&self.disk.nodes[node].body, how) {
-            (Body::File(_), Open::Directory) => Err(Errno(libc::ENOTDIR)),
+            (Body::File(_), Open::Directory | Open::Folder) => Err(Errno(libc::ENOTDIR)),
             (Body::Folder(_), Open::Write | Open::Create) => Err(Errno(libc::EISDIR)),
             _ => Ok(self.install(process, node)),
         }
@@ -124,7 +124,7 @@ impl Sys for Simulated {
     fn open(&self, dir: Option<Fd>, path: &CStr, how: Open, _mode: u32) -> Answer<Fd> {
         let call = match how {
             Open::Create | Open::CreateNew => Call::Create,
-            Open::Read | Open::Write | Open::Directory => Call::Open,
+            Open::Read | Open::Write | Open::Directory | Open::Folder => Call::Open,
         };
         let mut state = self.begin(call, &|| format!("{dir:?} {} {how:?}", text(path)))?;
         state.open_at(self.process, dir, path.to_bytes(), how)
