@@ -1,4 +1,4 @@
-/* F2, F4: 8 threads hammer a handle while the process forks 200 times; each
+/* F2, F4: 8 threads hammer a handle while the process forks 1,000 times; each
  * child claims, and every other one closes the handle. No child blocks, and
  * the parent's lease stands. Argument: an empty directory. */
 #include <pthread.h>
@@ -33,7 +33,7 @@ static void *hammer(void *first) {
 }
 
 /* In a child: only what one may do after fork of a process with threads. */
-static int child(int number, const char *id) {
+static int f4_child_of_a_process_with_threads(int number, const char *id) {
   symlease_lease lease;
   symlease_status status;
   memset(&lease, 0, sizeof lease);
@@ -47,7 +47,7 @@ static int child(int number, const char *id) {
 
 int main(int count, char **arguments) {
   pthread_t threads[THREADS];
-  int starts[THREADS], i, forks = rounds(200);
+  int starts[THREADS], i, forks = rounds(1000);
   symlease_lease mine;
   symlease_counts counts;
   char id[SYMLEASE_ID_SIZE];
@@ -67,7 +67,7 @@ int main(int count, char **arguments) {
     numbered_id(i, id);
     pid = fork();
     CHECK(pid >= 0);
-    if (pid == 0) _exit(child(i, id));
+    if (pid == 0) _exit(f4_child_of_a_process_with_threads(i, id));
     CHECK(waitpid(pid, &state, 0) == pid);
     if (state != 0) fprintf(stderr, "child %d ended with state %#x\n", i, (unsigned)state);
     CHECK(state == 0);

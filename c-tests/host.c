@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -24,11 +26,38 @@ static void tick(int number) {
 }
 
 /* F5: a 1 ms interval timer whose handler interrupts system calls. */
-static void timer(const char *root) {
-  symlease_campaign *a = open_plain(root, "timer", 300.0);
+/* A wait is as long as it was to be, however often it is interrupted. */
+static void deadline_under_a_timer(const char *root) {
+  symlease_options options;
+  symlease_campaign *a = NULL;
+  symlease_lease lease;
+  struct timespec start, end;
+  char id[SYMLEASE_ID_SIZE], head[9] = "", path[PATH_MAX];
+  int held;
+  symlease_options_init(&options, sizeof options);
+  options.lock_timeout = 0.3;
+  CHECK(symlease_open(root, &options, &a) == SYMLEASE_OK);
+  numbered_id(0, id);
+  memcpy(head, id, 8);
+  snprintf(path, sizeof path, "%s/.work_lease_table/%03lu/%s.json.lock", root,
+           strtoul(head, NULL, 16) % 256, id);
+  held = open(path, O_RDWR | O_CLOEXEC);
+  CHECK(held >= 0 && syscall(SYS_flock, held, LOCK_EX | LOCK_NB) == 0);
+  memset(&lease, 0, sizeof lease);
+  clock_gettime(CLOCK_MONOTONIC, &start);
+  CHECK(symlease_claim(a, id, NULL, &lease, NULL) == SYMLEASE_E_TIMEOUT);
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  CHECK((double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e9 >= 0.3);
+  close(held);
+  symlease_close(a);
+}
+
+static void f5_interval_timer(const char *root) {
+  symlease_campaign *a = open_plain(root, "timer", 300.0), *b = open_plain(root, "other", 300.0);
   struct itimerval every = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
   struct sigaction action;
-  int i, all = rounds(5000);
+  symlease_counters counters;
+  int i, all = rounds(100000);
   memset(&action, 0, sizeof action);
   action.sa_handler = tick;
   CHECK(sigaction(SIGALRM, &action, NULL) == 0);
@@ -36,15 +65,19 @@ static void timer(const char *root) {
   for (i = 0; i < all; i++) {
     symlease_lease lease;
     char id[SYMLEASE_ID_SIZE];
-    numbered_id(i, id);
+    int fresh = i % 50 == 0;
+    numbered_id(i / 50, id);
     memset(&lease, 0, sizeof lease);
     errno = 4711;
-    CHECK(symlease_claim(a, id, NULL, &lease, NULL) == SYMLEASE_OK);
+    CHECK(symlease_claim(fresh ? a : b, id, NULL, &lease, NULL) == (fresh ? SYMLEASE_OK : SYMLEASE_HELD));
     CHECK(errno == 4711); /* left alone */
   }
+  deadline_under_a_timer(root);
   CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
   CHECK(ticks > 0);
+  CHECK(symlease_read_counters(b, &counters) == SYMLEASE_OK && counters.timeouts == 0);
   symlease_close(a);
+  symlease_close(b);
 }
 
 /* Descriptors that are open, this listing's own left out; bit i: i is open. */
@@ -92,7 +125,7 @@ int flock(int descriptor, int how) {
     if (!(what)) return __LINE__ % 256 ? __LINE__ % 256 : 1; \
   } while (0)
 
-static int quiet_part(const char *root, int fill_to) {
+static int f6_closed_standard_descriptors(const char *root, int fill_to) {
   static const char text[] = "the host's own words";
   symlease_options options;
   symlease_campaign *a = NULL;
@@ -144,7 +177,7 @@ static int quiet_part(const char *root, int fill_to) {
 }
 
 /* F8: no room for a record by RLIMIT_FSIZE. */
-static void file_size(const char *root) {
+static void f8_file_size_limit(const char *root) {
   symlease_campaign *a = open_plain(root, "size", 300.0);
   static const rlim_t sizes[] = {0, 1, 64, 200};
   struct rlimit old, less;
@@ -200,7 +233,7 @@ static void limit(rlim_t descriptors) {
 }
 
 /* F9: at each RLIMIT_NOFILE a 64-target claim is OK or a clean error. */
-static void descriptors(const char *root) {
+static void f9_descriptor_limit(const char *root) {
   uint64_t targets[TARGETS];
   char bits[256];
   int i, allowed, failing = 0, worked = 0;
@@ -250,7 +283,7 @@ static void descriptors(const char *root) {
     size_t k;
     for (k = 0; k < 2; k++) {
       symlease_group group;
-      int before = open_descriptors(bits, sizeof bits), all = rounds(1000);
+      int before = open_descriptors(bits, sizeof bits), all = rounds(k ? 1000 : 9000);
       limit((rlim_t)at[k]);
       for (i = 0; i < all; i++)
         CHECK(symlease_group_claim(a, targets, TARGETS, NULL, &group, NULL) == SYMLEASE_E_IO);
@@ -262,7 +295,7 @@ static void descriptors(const char *root) {
 }
 
 /* F11: a relative root of bytes that are no UTF-8, then chdir. */
-static void relative(const char *root) {
+static void f11_relative_root_of_odd_bytes(const char *root) {
   static const char name[] = "r\xff\xfe oot";
   char whole[PATH_MAX], id[SYMLEASE_ID_SIZE];
   symlease_campaign *a, *b;
@@ -295,7 +328,7 @@ static void apart(const char *root, const char *name, void (*part)(const char *)
   CHECK(pid >= 0);
   if (pid == 0) {
     if (part) part(place);
-    _exit(part ? 0 : quiet_part(place, fill));
+    _exit(part ? 0 : f6_closed_standard_descriptors(place, fill));
   }
   CHECK(waitpid(pid, &state, 0) == pid);
   if (state != 0)
@@ -306,12 +339,12 @@ static void apart(const char *root, const char *name, void (*part)(const char *)
 
 int main(int count, char **arguments) {
   CHECK(count == 2);
-  apart(arguments[1], "f5", timer, 0);
+  apart(arguments[1], "f5", f5_interval_timer, 0);
   apart(arguments[1], "f6", NULL, 0);
   apart(arguments[1], "f6-198", NULL, 196);
   apart(arguments[1], "f6-199", NULL, 198);
-  apart(arguments[1], "f8", file_size, 0);
-  apart(arguments[1], "f9", descriptors, 0);
-  apart(arguments[1], "f11", relative, 0);
+  apart(arguments[1], "f8", f8_file_size_limit, 0);
+  apart(arguments[1], "f9", f9_descriptor_limit, 0);
+  apart(arguments[1], "f11", f11_relative_root_of_odd_bytes, 0);
   return 0;
 }

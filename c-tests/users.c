@@ -26,7 +26,7 @@ static symlease_status open_shared(const char *root, uint32_t mode, symlease_cam
 }
 
 /* Everything that makes or changes a file. */
-static void work(const char *root, int number) {
+static void f24_two_users_share(const char *root, int number) {
   const symlease_edge edge[] = {{1, 1}, {2, 1}, {70, 1}};
   symlease_campaign *campaign;
   symlease_lease lease;
@@ -91,7 +91,7 @@ int main(int count, char **arguments) {
   CHECK(chmod(arguments[1], 0755) == 0 && mkdir(root, 0) == 0);
   CHECK(chown(root, FIRST, GROUP) == 0 && chmod(root, 02770) == 0);
   for (number = 0; number < 4; number++) {
-    as(number % 2 ? SECOND : FIRST, GROUP, work, root, number);
+    as(number % 2 ? SECOND : FIRST, GROUP, f24_two_users_share, root, number);
     now += 100.0;
   }
   as(STRANGER, STRANGER, refused, root, 0);

@@ -84,7 +84,7 @@ static void bad_arguments(const char *root) {
 }
 
 /* L7, F2: a forked child uses and closes the handle; the parent's lease stands. */
-static void forked(const char *root) {
+static void f2_forked_child_closes_the_handle(const char *root) {
   symlease_campaign *a = open_as(root, "a");
   symlease_lease lease;
   char id[SYMLEASE_ID_SIZE];
@@ -240,7 +240,7 @@ int main(int count, char **arguments) {
   CHECK(count == 2);
   life(arguments[1]);
   bad_arguments(arguments[1]);
-  forked(arguments[1]);
+  f2_forked_child_closes_the_handle(arguments[1]);
   groups(arguments[1]);
   batches(arguments[1]);
   looking(arguments[1]);

@@ -154,7 +154,7 @@ fn place(folder: &tempfile::TempDir) -> PathBuf {
 
 /// F34: one process retakes a lock at once, for ever; eight wait.
 #[test]
-fn nobody_starves_beside_a_greedy_process() {
+fn f34_nobody_starves_beside_a_greedy_process() {
     let (root, folder) = (tempfile::tempdir().unwrap(), page_folder());
     let page = place(&folder);
     let greedy = Worker::start(root.path(), &page, "200 0 4000 1000000");

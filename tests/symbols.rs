@@ -20,7 +20,7 @@ fn run(program: &mut Command) -> String {
 
 /// F42: the shared library has its SONAME and exports nothing but symlease_*.
 #[test]
-fn only_our_symbols_are_exported() {
+fn f42_only_our_symbols_are_exported() {
     let library = built().join("libsymlease.so");
     let dynamic = run(Command::new("readelf").arg("-d").arg(&library));
     assert!(dynamic.contains("[libsymlease.so.0]"), "{dynamic}");
