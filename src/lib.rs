@@ -5,6 +5,10 @@
 //! are laid out so that what decides is pure (`record`, `model`) and what
 //! touches the system sits behind two traits (`engine::Engine`, `sys::Sys`).
 
+// For what the tests share, which names the crate as users do.
+#[cfg(test)]
+extern crate self as symlease;
+
 pub mod campaign;
 pub mod engine;
 pub mod environment;

@@ -5,14 +5,6 @@
 
 static long worlds;
 
-static const struct operation *named(const char *name) {
-  size_t i;
-  for (i = 0; i < operation_count; i++)
-    if (strcmp(operations[i].name, name) == 0) return &operations[i];
-  CHECK(!"an operation of that name");
-  return NULL;
-}
-
 static const double steps[] = {3600.0, -3600.0, -1786060800.0, 1e10, 1e18, 0.5};
 
 static int none(void *user, const symlease_view *view) {

@@ -79,14 +79,6 @@ static const struct kept files[] = {
     {".coverage_owner/.coverage-claim-transaction.json", "merge", "steal"},
 };
 
-static const struct operation *named(const char *name) {
-  size_t i;
-  for (i = 0; i < operation_count; i++)
-    if (strcmp(operations[i].name, name) == 0) return &operations[i];
-  CHECK(!"an operation of that name");
-  return NULL;
-}
-
 /* Good bytes of each kind; a transaction as a merge over many shards logs it. */
 static char *transaction;
 static size_t transaction_size;

@@ -95,14 +95,6 @@ struct used {
   int folder, optional;
 };
 
-static const struct operation *named(const char *name) {
-  size_t i;
-  for (i = 0; i < operation_count; i++)
-    if (strcmp(operations[i].name, name) == 0) return &operations[i];
-  CHECK(!"an operation of that name");
-  return NULL;
-}
-
 #define FRESH "D" /* stands for the id and folder of the fresh claim */
 
 static void place_of(path_text path, const struct world *world, const char *pattern) {

@@ -3,14 +3,6 @@
 
 static long worlds;
 
-static const struct operation *named(const char *name) {
-  size_t i;
-  for (i = 0; i < operation_count; i++)
-    if (strcmp(operations[i].name, name) == 0) return &operations[i];
-  CHECK(!"an operation of that name");
-  return NULL;
-}
-
 #define IDS 60
 
 struct seen {

@@ -178,6 +178,14 @@ const struct operation operations[] = {
 };
 const size_t operation_count = sizeof operations / sizeof *operations;
 
+const struct operation *named(const char *name) {
+  size_t i;
+  for (i = 0; i < operation_count; i++)
+    if (strcmp(operations[i].name, name) == 0) return &operations[i];
+  CHECK(!"an operation of that name");
+  return NULL;
+}
+
 void begin_world(struct world *world, const char *root, long number,
                  const struct operation *operation) {
   char name[64];

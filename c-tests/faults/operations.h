@@ -21,6 +21,7 @@ struct operation {
 
 extern const struct operation operations[];
 extern const size_t operation_count;
+const struct operation *named(const char *name);
 
 /* A new world below root, prepared. */
 void begin_world(struct world *world, const char *root, long number, const struct operation *operation);

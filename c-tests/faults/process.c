@@ -10,14 +10,6 @@
 extern char **environ;
 static long worlds;
 
-static const struct operation *named(const char *name) {
-  size_t i;
-  for (i = 0; i < operation_count; i++)
-    if (strcmp(operations[i].name, name) == 0) return &operations[i];
-  CHECK(!"an operation of that name");
-  return NULL;
-}
-
 /* Whether a process keeps a file of the campaign open. */
 static int keeps_open(pid_t pid, const char *root, path_text which) {
   path_text folder, target;

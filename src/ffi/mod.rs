@@ -16,6 +16,8 @@ pub mod group;
 mod layout;
 pub mod library;
 pub mod look;
+#[cfg(test)]
+mod panics;
 pub mod report;
 #[cfg(test)]
 mod tests;

@@ -52,6 +52,9 @@ pub struct Faulty {
     pub frozen: AtomicBool,
 }
 
+/// In place of an errno: the call panics.
+pub const PANIC: i32 = -4711;
+
 impl Faulty {
     pub fn new() -> Arc<Faulty> {
         Arc::new(Faulty {
@@ -98,6 +101,10 @@ impl Faulty {
             return Err(Errno(libc::EIO));
         }
         if call == self.fail_at.load(Ordering::SeqCst) {
+            assert!(
+                self.errno.load(Ordering::SeqCst) as i32 != PANIC,
+                "a test's panic"
+            );
             return Err(Errno(self.errno.load(Ordering::SeqCst) as i32));
         }
         Ok(())
