@@ -66,13 +66,32 @@ void write_whole(const std::string &path, std::string_view bytes) {
   }
 }
 
+void check_writable(const std::string &path) {
+  if (std::filesystem::is_directory(path)) fail(EISDIR, "write " + path);
+  const std::string aside = path + "." + std::to_string(getpid()) + ".tmp";
+  write_file(aside, "");
+  unlink(aside.c_str());
+}
+
 void make_directories(const std::string &path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) throw std::system_error(error, "make directory " + path);
 }
 
-std::vector<listed_file> list_files(const std::string &directory) {
+namespace {
+
+/// Whether it is a regular file; else why not is counted.
+bool regular(const std::string &path, bool follow, struct stat &about, passed_over &left) {
+  if (lstat(path.c_str(), &about) != 0) return false;  // others remove files meanwhile
+  if (follow && S_ISLNK(about.st_mode) && stat(path.c_str(), &about) != 0)
+    return left.dangling++, false;
+  if (S_ISREG(about.st_mode)) return true;
+  (S_ISDIR(about.st_mode) ? left.directories : left.special)++;
+  return false;
+}
+
+std::vector<listed_file> list(const std::string &directory, bool follow, passed_over &left) {
   std::vector<listed_file> found;
   std::error_code error;
   std::filesystem::directory_iterator each(directory, error), end;
@@ -81,9 +100,11 @@ std::vector<listed_file> list_files(const std::string &directory) {
     listed_file file;
     file.path = each->path().string();
     struct stat about;
-    // Others remove files meanwhile: one that is gone is passed over.
-    if (each->path().filename().string().front() == '.') continue;
-    if (lstat(file.path.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) continue;
+    if (each->path().filename().string().front() == '.') {
+      left.hidden++;
+      continue;
+    }
+    if (!regular(file.path, follow, about, left)) continue;
     file.size = static_cast<std::uint64_t>(about.st_size);
     file.changed = std::int64_t{about.st_mtim.tv_sec} * 1000000000 + about.st_mtim.tv_nsec;
     found.push_back(std::move(file));
@@ -92,6 +113,40 @@ std::vector<listed_file> list_files(const std::string &directory) {
   std::sort(found.begin(), found.end(),
             [](const listed_file &a, const listed_file &b) { return a.path < b.path; });
   return found;
+}
+
+}  // namespace
+
+std::vector<listed_file> list_files(const std::string &directory) {
+  passed_over left;
+  return list(directory, false, left);
+}
+
+std::vector<listed_file> list_files(const std::string &directory, passed_over &left) {
+  return list(directory, true, left);
+}
+
+std::string passed_over::words() const {
+  std::string made;
+  const std::pair<std::size_t, const char *> all[] = {
+      {empty, "empty"},         {large, "over 1 MiB"},      {directories, "directories"},
+      {hidden, "hidden (.*)"}, {dangling, "dangling links"}, {special, "no regular files"}};
+  for (const auto &[number, what] : all)
+    if (number != 0) made += (made.empty() ? "" : ", ") + std::to_string(number) + " " + what;
+  return made;
+}
+
+void check_publishing(const std::string &from, const std::string &to) {
+  const std::string probe = from + "/probe";
+  const std::string published = to + "/.probe-" + std::filesystem::path(from).filename().string();
+  write_file(probe, "");
+  unlink(published.c_str());  // of a dead process with this number
+  const int error = link(probe.c_str(), published.c_str()) == 0 ? 0 : errno;
+  unlink(published.c_str());
+  unlink(probe.c_str());
+  if (error == EXDEV)
+    fail(error, to + " is not on the campaign's file system: no result can be published there");
+  if (error != 0) fail(error, "publish into " + to);
 }
 
 void remove_tree(const std::string &path) noexcept {

@@ -33,15 +33,27 @@ struct listed_file {
   std::int64_t changed = 0;  ///< nanoseconds
 };
 
+/// What a listing of inputs leaves out.
+struct passed_over {
+  std::size_t empty = 0, large = 0, directories = 0, hidden = 0, dangling = 0, special = 0;
+  [[nodiscard]] std::string words() const;  ///< empty: nothing
+};
+
 [[noreturn]] void fail(int error, const std::string &what);
 [[nodiscard]] std::string read_file(const std::string &path);
 void write_file(const std::string &path, std::string_view bytes);
 /// Whole or not at all: written aside, then renamed.
 void write_whole(const std::string &path, std::string_view bytes);
+/// Throws unless write_whole() can write there; changes nothing.
+void check_writable(const std::string &path);
 void make_directories(const std::string &path);
 /// Regular files whose names do not begin with a dot, by name; a directory
 /// that is not there has none.
 [[nodiscard]] std::vector<listed_file> list_files(const std::string &directory);
+/// The same, links followed, and what is left out counted.
+[[nodiscard]] std::vector<listed_file> list_files(const std::string &directory, passed_over &left);
+/// Throws unless a file of `from` can be published in `to`, as a commit does it.
+void check_publishing(const std::string &from, const std::string &to);
 /// Best effort; a file that stays is met again by the next cleaning.
 void remove_tree(const std::string &path) noexcept;
 [[nodiscard]] std::uint64_t free_bytes(const std::string &path);

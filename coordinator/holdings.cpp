@@ -1,13 +1,20 @@
 #include "holdings.hpp"
 
 #include <exception>
+#include <system_error>
 #include <vector>
+
+#include "files.hpp"
 
 namespace coordinator {
 
 holdings::holdings(const symlease::campaign &campaign, report &says, seconds interval)
     : campaign_(campaign), says_(says), interval_(interval) {
-  thread_ = std::thread([this] { renew_for_ever(); });
+  try {
+    thread_ = std::thread([this] { renew_for_ever(); });
+  } catch (const std::system_error &error) {
+    fail(error.code().value(), "start the thread that renews leases");
+  }
 }
 
 holdings::~holdings() {

@@ -56,7 +56,7 @@ std::vector<std::string> environment_of(const run_request &request) {
 
 prepared prepare(const run_request &request) {
   prepared made;
-  made.program = program_file(request.words.at(0));
+  made.program = request.program;
   made.environment = environment_of(request);
   for (const std::string &each : request.words)
     made.words.push_back(const_cast<char *>(each.c_str()));

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,8 +14,19 @@ namespace coordinator {
 
 using seconds = std::chrono::duration<double>;
 
+/// A run that failed because of its input; anything else that is thrown is no
+/// fault of the input.
+struct failed_run : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+/// The signal to end came.
+struct stopped : std::runtime_error {
+  stopped() : std::runtime_error("stopped") {}
+};
+
 struct run_request {
-  std::vector<std::string> words;  ///< the program, looked up in PATH, and its arguments
+  std::string program;             ///< the file to execute
+  std::vector<std::string> words;  ///< argv
   std::vector<std::pair<std::string, std::string>> set;
   std::vector<std::string> unset;
   std::string input = "/dev/null", output = "/dev/null", errors = "/dev/null";

@@ -3,26 +3,32 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
+#include <charconv>
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <set>
+#include <sstream>
 #include <stdexcept>
 
 namespace coordinator {
 namespace {
 
-double number(const std::string &name, const std::string &text, double low, double high) {
-  char *end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !(value >= low && value <= high))
-    throw std::invalid_argument(name + ": \"" + text + "\" is no number from " +
-                                std::to_string(low) + " to " + std::to_string(high));
-  return value;
+/// A whole number where T is one.
+template <class T>
+T number(const std::string &name, const std::string &text, T low, T high) {
+  T value{};
+  const char *const last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  if (error == std::errc() && end == last && value >= low && value <= high) return value;
+  std::ostringstream words;
+  words << name << ": \"" << text << "\" is no " << (std::is_integral_v<T> ? "whole " : "")
+        << "number from " << low << " to " << high;
+  throw std::invalid_argument(words.str());
 }
 
-std::string directory(const std::string &text) {
+std::string whole_path(const std::string &name, const std::string &text) {
+  if (text.empty()) throw std::invalid_argument(name + ": empty");
   std::string path = std::filesystem::absolute(text).lexically_normal().string();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
@@ -46,6 +52,9 @@ void check(const settings &made) {
     if (is_missing) throw std::invalid_argument(std::string(name) + ": missing");
   if (!std::filesystem::is_directory(made.seeds))
     throw std::invalid_argument("--seeds: " + made.seeds + " is no directory");
+  for (const std::string *kept : {&made.crashes, &made.hangs})
+    if (*kept == made.corpus || *kept == made.seeds)
+      throw std::invalid_argument(*kept + ": what crashes or hangs is no input");
   if (made.owner.size() > 255) throw std::invalid_argument("--owner: longer than 255 bytes");
 }
 
@@ -55,15 +64,11 @@ seconds settings::heartbeat_interval() const {
   return seconds(std::clamp(ttl.count() / 3, 0.1, 30.0));
 }
 
-std::string settings::beside_corpus(const std::string &name) const {
-  return (std::filesystem::path(corpus).parent_path() / name).string();
-}
-
 settings parse_settings(const std::vector<std::string> &arguments) {
   settings made;
   using setter = std::function<void(const std::string &name, const std::string &text)>;
   const auto path = [](std::string &to) -> setter {
-    return [&to](const auto &, const auto &text) { to = directory(text); };
+    return [&to](const auto &name, const auto &text) { to = whole_path(name, text); };
   };
   const auto time = [](seconds &to, double low, double high) -> setter {
     return [&to, low, high](const auto &name, const auto &text) {
@@ -80,6 +85,8 @@ settings parse_settings(const std::vector<std::string> &arguments) {
       {"--campaign", path(made.campaign)},
       {"--seeds", path(made.seeds)},
       {"--corpus", path(made.corpus)},
+      {"--crashes", path(made.crashes)},
+      {"--hangs", path(made.hangs)},
       {"--target", command(made.target)},
       {"--solver", command(made.solver)},
       {"--solver-kind",
@@ -89,14 +96,14 @@ settings parse_settings(const std::vector<std::string> &arguments) {
        }},
       {"--jobs",
        [&](const auto &name, const auto &text) {
-         made.jobs = static_cast<unsigned>(number(name, text, 1, 1024));
+         made.jobs = number(name, text, 1U, 1024U);
        }},
       {"--time", time(made.time, 0, 1e9)},
       {"--ttl", time(made.ttl, 0.1, 86400)},
       {"--run-timeout", time(made.run_timeout, 0.01, 86400)},
       {"--target-timeout", time(made.target_timeout, 0.01, 86400)},
       {"--owner", [&](const auto &, const auto &text) { made.owner = text; }},
-      {"--summary", [&](const auto &, const auto &text) { made.summary = text; }},
+      {"--summary", path(made.summary)},
       {"--durability",
        [&](const auto &name, const auto &text) {
          made.durability = one_of<symlease::durability>(
@@ -104,9 +111,11 @@ settings parse_settings(const std::vector<std::string> &arguments) {
              {{"power", symlease::durability::power}, {"process", symlease::durability::process}});
        }},
   };
+  std::set<std::string> given;
   for (std::size_t at = 0; at < arguments.size(); at++) {
     const std::string &name = arguments[at];
     if (name == "--help") return made.help = true, made;
+    if (!given.insert(name).second) throw std::invalid_argument(name + ": given twice");
     if (name == "--once") {
       made.once = true;
       continue;
@@ -116,6 +125,9 @@ settings parse_settings(const std::vector<std::string> &arguments) {
     if (++at == arguments.size()) throw std::invalid_argument(name + ": its value is missing");
     found->second(name, arguments[at]);
   }
+  const std::filesystem::path beside = std::filesystem::path(made.corpus).parent_path();
+  if (made.crashes.empty()) made.crashes = (beside / "crashes").string();
+  if (made.hangs.empty()) made.hangs = (beside / "hangs").string();
   check(made);
   if (made.target_timeout.count() == 0)
     made.target_timeout = std::min(made.run_timeout, seconds(2));
@@ -139,6 +151,7 @@ std::string usage() {
          "  --run-timeout S        of a solver's run (10)\n"
          "  --target-timeout S     of a target's run (2, at most the solver's)\n"
          "  --owner NAME           who this is in records (<host>:<pid>)\n"
+         "  --crashes, --hangs DIR where those inputs go (beside the corpus)\n"
          "  --durability KIND      power (a new campaign's default) or process\n"
          "  --summary FILE         what was done, as JSON\n";
 }

@@ -17,6 +17,7 @@ enum class solver_kind {
 
 struct settings {
   std::string campaign, seeds, corpus;  ///< directories, absolute
+  std::string crashes, hangs;           ///< the same; else beside the corpus
   std::vector<std::string> target, solver;
   solver_kind kind = solver_kind::i2s;
   unsigned jobs = 1;
@@ -28,8 +29,6 @@ struct settings {
 
   /// How often everything that is held is renewed.
   [[nodiscard]] seconds heartbeat_interval() const;
-  /// Where crashes and hangs go: beside the corpus.
-  [[nodiscard]] std::string beside_corpus(const std::string &name) const;
 };
 
 /// Throws std::invalid_argument, which names the argument.

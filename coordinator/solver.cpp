@@ -18,10 +18,11 @@ constexpr auto pause_when_held = std::chrono::milliseconds(50);
 
 }  // namespace
 
-solver::solver(const settings &chosen, const symlease::campaign &campaign, report &says,
-               holdings &held, const std::atomic<bool> &stop, std::string directory,
+solver::solver(const settings &chosen, build &program, const symlease::campaign &campaign,
+               report &says, holdings &held, const std::atomic<bool> &stop, std::string directory,
                std::string work)
     : chosen_(chosen),
+      program_(program),
       campaign_(campaign),
       says_(says),
       held_(held),
@@ -66,15 +67,13 @@ run_end solver::run_with(const std::vector<std::string> &options, const std::str
   request.errors = directory_ + "/log";
   request.limit = chosen_.run_timeout;
   if (holds_group) request.started = [this] { pause_while_holding(work_); };
-  says_.add(count::solver_runs);
-  run_end end = run_program(request, stop_);
+  run_end end = program_.run(request, stop_, [this] { says_.add(count::solver_runs); });
   if (end.kind == run_kind::stopped) throw stopped();
   return end;
 }
 
 void solver::judge(const run_end &end, bool lists) const {
   const std::string words = "solver " + end.words() + last_words();
-  if (end.kind == run_kind::not_started) throw std::runtime_error(words);
   // What a full disk cut off must not count as all there is.
   if (free_bytes(directory_) < (1 << 20))
     throw std::runtime_error(words + ": no space left in " + directory_);
@@ -82,6 +81,9 @@ void solver::judge(const run_end &end, bool lists) const {
   if (end.kind == run_kind::exited) {
     // 4: this input compares nothing. A SymCC-built target's code is its own.
     if (i2s && (end.code == 0 || end.code == 4)) return;
+    // Of the loader or a shell: it did not run.
+    const bool ran = (end.code != 126 && end.code != 127) || !list_files(directory_ + "/out").empty();
+    if (!ran) throw std::runtime_error(words);
     if (!i2s) return say_if_nothing(end);
     if (end.code == 5 || end.code == 6) throw std::runtime_error(words);
     throw failed_run(words);
@@ -109,6 +111,14 @@ std::string solver::last_words() const {
   } catch (const std::exception &) {
     return "";
   }
+}
+
+void solver::check() {
+  if (chosen_.kind != solver_kind::i2s) return;
+  const run_end end = run_with({"--list", "--solvable"}, "/dev/null", false);
+  if (end.kind != run_kind::exited || end.code == 0 || end.code == 4) return;
+  throw std::runtime_error("solver " + end.words() + last_words() +
+                           ": not one of kind i2s? (see --solver-kind)");
 }
 
 std::vector<std::uint64_t> solver::list() {

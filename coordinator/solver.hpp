@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "build.hpp"
 #include "holdings.hpp"
 #include "report.hpp"
 #include "settings.hpp"
@@ -16,23 +16,15 @@
 
 namespace coordinator {
 
-/// A run that failed because of its input; anything else that is thrown is no
-/// fault of the input.
-struct failed_run : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-/// The signal to end came.
-struct stopped : std::runtime_error {
-  stopped() : std::runtime_error("stopped") {}
-};
-
 /// Runs the solver on the input of one work item; its results are then in
 /// <directory>/out.
 class solver {
  public:
-  solver(const settings &chosen, const symlease::campaign &campaign, report &says, holdings &held,
-         const std::atomic<bool> &stop, std::string directory, std::string work);
+  solver(const settings &chosen, build &program, const symlease::campaign &campaign,
+         report &says, holdings &held, const std::atomic<bool> &stop, std::string directory, std::string work);
   void solve();
+  /// Throws where it does not take what one of its kind is asked. Before a campaign.
+  void check();
 
  private:
   void solve_by_groups();
@@ -46,6 +38,7 @@ class solver {
   [[nodiscard]] std::string last_words() const;
 
   const settings &chosen_;
+  build &program_;
   const symlease::campaign &campaign_;
   report &says_;
   holdings &held_;

@@ -53,7 +53,9 @@ staging::staging(const std::string &campaign, const std::string &owner)
   const std::string file = path_ + "/.alive";
   alive_ = descriptor(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!alive_) fail(errno, "create " + file);
-  if (flock(alive_.get(), LOCK_EX | LOCK_NB) != 0) fail(errno, "lock " + file);
+  if (flock(alive_.get(), LOCK_EX | LOCK_NB) != 0)
+    fail(errno, "lock " + file + (errno == EWOULDBLOCK ? ": another one of this name is alive "
+                                                         "(give each its own --owner)" : ""));
   const std::string name = host();
   if (ftruncate(alive_.get(), 0) != 0 ||
       write(alive_.get(), name.data(), name.size()) != static_cast<ssize_t>(name.size()))

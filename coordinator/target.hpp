@@ -7,13 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "build.hpp"
 #include "process.hpp"
 #include "symlease.hpp"
 
 namespace coordinator {
-
-/// "gnu:<build id>", or "sha256:<digest>" of the file where it has none.
-[[nodiscard]] std::string build_identity(const std::string &program);
 
 enum class verdict { ran, crashed, hung, stopped };
 
@@ -29,18 +27,21 @@ struct measurement {
 class coverage_runner {
  public:
   /// `scratch`: a path of its own for the counts.
-  coverage_runner(std::vector<std::string> target, seconds limit, std::string scratch);
+  coverage_runner(build &program, std::vector<std::string> target, seconds limit,
+                  std::string scratch);
   ~coverage_runner();
   coverage_runner(const coverage_runner &) = delete;
   coverage_runner &operator=(const coverage_runner &) = delete;
 
-  /// Throws std::runtime_error where the run tells nothing about the input:
-  /// not started, or its hooks are not live.
+  /// Throws failed_run where this input cannot be measured, another_build, and
+  /// std::runtime_error where the run tells nothing about the input: not
+  /// started, or its hooks are not live (a library of it is missing).
   [[nodiscard]] measurement measure(const std::string &input, const std::atomic<bool> &stop);
 
  private:
   [[nodiscard]] measurement counted(run_end end, int file, std::uint64_t &dropped) const;
 
+  build &program_;
   std::vector<std::string> target_;
   seconds limit_;
   std::string scratch_;

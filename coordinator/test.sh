@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds the coordinator and its targets, then: two on one campaign, deaths at
-# each pause point, SIGTERM, crashes and hangs, a solver that claims by itself,
-# a full disk. Needs clang, g++ and python3; SYMLEASE_LIB is the folder of
+# each pause point, signals, crashes and hangs, a solver that claims by itself,
+# programs that are missing or replaced, places that cannot be used, a full disk.
+# `test.sh NAME...`: those tests alone. Needs clang, g++ and python3; SYMLEASE_LIB is the folder of
 # libsymlease.a (else the release folder below CARGO_TARGET_DIR or ../target).
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -9,6 +10,7 @@ lib=${SYMLEASE_LIB:-${CARGO_TARGET_DIR:-../target}/release}
 [[ -e $lib/libsymlease.a ]] || { echo "no libsymlease.a in $lib: cargo build --release" >&2; exit 1; }
 lib=$(cd "$lib" && pwd)
 d=$(mktemp -d)
+chmod 711 "$d"
 declare -a started=() mounted=()
 cleanup() {
     local each
@@ -32,7 +34,7 @@ build() {
     # shellcheck disable=SC2086
     {
     ${CXX:-g++} "${objects[@]}" $libs -o "$d/coordinator"
-    ${CXX:-g++} "$d"/{verify,target,files,process}.o $libs -o "$d/verify"
+    ${CXX:-g++} "$d"/{verify,target,build,files,process}.o $libs -o "$d/verify"
     clang $W -O2 -c $solver/symlease_i2s.c -o "$d/i2s.o"
     clang $W -O2 -c $solver/symlease_harness.c -o "$d/harness.o"
     clang $W -O2 -c ../adapters/sancov/symlease_sancov.c -o "$d/sancov.o"
@@ -47,12 +49,15 @@ build() {
     done
     }
 }
-# start <campaign> <name> <options...>: in the background, its pid in $pid
+# start <campaign> <name> <options...>: in the background, its pid in $pid;
+# $corpus, $summary: other places; ${under[@]}: a command that it runs under
+declare -a under=()
 start() {
     local c=$1 name=$2
     shift 2
-    "$d/coordinator" --campaign "$c/campaign" --seeds "$c/seeds" --corpus "$c/corpus" \
-        --owner "$name" --summary "$c/$name.json" --durability process "$@" 2>"$d/$name.log" &
+    "${under[@]}" "$d/coordinator" --campaign "$c/campaign" --seeds "$c/seeds" \
+        --corpus "${corpus:-$c/corpus}" --owner "$name" --summary "${summary:-$c/$name.json}" \
+        --durability process "$@" 2>"$d/$name.log" &
     pid=$!
     started+=("$pid")
 }
@@ -63,19 +68,31 @@ fresh() { # fresh <name>: a place with the demo's seed, in $c
     printf 'ABCDEFGHIJKLMNOPQ185UVWX' >"$c/seeds/one"
 }
 value() { python3 -c 'import json,sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$@"; }
-ended() { # ended <pid> <name>: with 0, within a minute
-    local n
-    for ((n = 0; n < 600; n++)); do
-        kill -0 "$1" 2>/dev/null || { wait "$1" || fail "$2: exit code $?"; return 0; }
+ended() { exits 0 "$@"; }
+exits() { # exits <code> <pid> <name>: within two minutes
+    local n code=0
+    for ((n = 0; n < 1200; n++)); do
+        kill -0 "$2" 2>/dev/null || {
+            wait "$2" || code=$?
+            [[ $code == "$1" ]] || fail "$3: exit code $code, not $1"
+            return 0
+        }
         sleep 0.1
     done
-    fail "$2 does not end"
+    fail "$3 does not end"
 }
-await() { # await <file>
-    local n
-    for ((n = 0; n < 300; n++)); do [[ -e $1 ]] && return 0; sleep 0.1; done
-    fail "$1 does not come"
+until_true() { # until_true <words> <command...>: within a minute
+    local n words=$1
+    shift
+    for ((n = 0; n < 600; n++)); do "$@" && return 0; sleep 0.1; done
+    fail "$words"
 }
+await() { until_true "$1 does not come" compgen -G "$1" >/dev/null; }
+says() { # says <name> <words>: once it is said
+    until_true "$1 does not say: $2" grep -q -e "$2" "$d/$1.log"
+}
+counts_are() { [[ $("$d/verify" "$c/campaign" 2>/dev/null) == "$*" ]]; }
+records() { until_true "leased, committing, done do not become $*" counts_are "$@"; }
 whole() { # whole <target>: nothing left over, the authority is the corpus's; $done_records
     done_records=$("$d/verify" "$c/campaign" "$c/corpus" "$1") || fail "verify of $c"
     local left
@@ -114,7 +131,7 @@ two_coordinators() {
 death_at() { # death_at <COMMIT|HOLD>
     fresh "death-$1"
     export "SYMLEASE_COORDINATOR_PAUSE_$1=$c/paused"
-    start "$c" "dying-$1" "${demo[@]}"
+    start "$c" "dying-$1" "${demo[@]:0:4}" --ttl 86400
     unset "SYMLEASE_COORDINATOR_PAUSE_$1"
     local dying=$pid at work counts
     await "$c/paused"
@@ -126,6 +143,7 @@ death_at() { # death_at <COMMIT|HOLD>
     compgen -G "$c/campaign/.work_lease_table/*/$work.json" >/dev/null || fail "no record $work"
     kill -KILL "$dying"
     wait "$dying" 2>/dev/null || true
+    # Its TTL is a day: its session says that it is dead (D1).
     start "$c" "third-$1" "${demo[@]}" --once
     local third=$pid
     start "$c" "fourth-$1" "${demo[@]}" --once
@@ -151,8 +169,8 @@ terminated() {
     chmod +x "$d/sleeper.sh"
     start "$c" slow --target "$d/demo.cov" --solver "$d/sleeper.sh" --solver-kind symcc \
         --run-timeout 600 --ttl 30
-    local n begun
-    for ((n = 0; n < 100; n++)); do [[ $("$d/verify" "$c/campaign" 2>/dev/null) == "1 0 1" ]] && break; sleep 0.1; done
+    local begun
+    records 1 0 1
     begun=$SECONDS
     kill -TERM "$pid"
     ended "$pid" slow
@@ -166,11 +184,11 @@ faults() {
     fresh faults
     printf 'AAAABBBB' >"$c/seeds/one"
     start "$c" faults --target "$d/faulty.cov" --solver "$d/faulty.solver --timeout 1 @@" \
-        --target-timeout 1 --once
+        --target-timeout 1 --hangs "$c/slow" --once
     ended "$pid" faults
     whole "$d/faulty.cov"
     grep -q CRSH "$c"/crashes/* || fail "the crash was not kept"
-    grep -q HANG "$c"/hangs/* || fail "the hang was not kept"
+    grep -q HANG "$c"/slow/* || fail "the hang was not kept"
     grep -qr fine "$c/corpus" || fail "the good result is not in the corpus"
     (($(value "$c/faults.json" crashes) >= 1 && $(value "$c/faults.json" hangs) >= 1)) ||
         fail "crashes and hangs were not counted"
@@ -224,12 +242,218 @@ full_disk() {
     whole "$d/demo.cov"
 }
 
+another_seed() { printf '\177\121\255\003EFGHIJKLMNOPQ185UVWX%s' "$1" >"$c/seeds/$1"; }
+over() { cp "$1" "$2.new" && mv "$2.new" "$2"; } # over <program> <place>: as a build system does
+
+missing_target() { # is no input's fault: said, given back, tried again
+    fresh missing
+    cp "$d/demo.cov" "$c/target"
+    start "$c" missing --target "$c/target"
+    records 0 0 1
+    rm "$c/target"
+    another_seed two
+    says missing "ERROR: import .*/two: .*No such file"
+    head -c 9000 "$d/demo.cov" >"$c/target" # half of it is linked
+    chmod +x "$c/target"
+    another_seed three
+    says missing "ERROR: import .*is being replaced" &
+    local asks=$!
+    for _ in {1..600}; do # grows all the time, until that is said
+        kill -0 "$asks" 2>/dev/null || break
+        echo >>"$c/target"
+        sleep 0.1
+    done
+    wait "$asks" || fail "a target that is being written was judged"
+    over "$d/demo.cov" "$c/target" # the same build: another file
+    records 0 0 3
+    kill -TERM "$pid"
+    ended "$pid" missing
+    [[ $(value "$c/missing.json" failed_inputs) == "[]" ]] || fail "an input was ended for a missing target"
+    whole "$d/demo.cov"
+}
+
+replaced_target() { # its counts belong into another map (C6)
+    fresh replaced
+    cp "$d/demo.cov" "$c/target"
+    start "$c" replaced --target "$c/target"
+    records 0 0 1
+    over "$d/faulty.cov" "$c/target"
+    another_seed two
+    exits 4 "$pid" replaced
+    grep -q 'ERROR: target .* is another build now' "$d/replaced.log" || fail "it was not said why"
+    counts_are 0 0 1 || fail "work was done with another build"
+    whole "$d/demo.cov"
+    start "$c" other --target "$c/target"
+    exits 1 "$pid" other
+    grep -q 'another build needs another campaign' "$d/other.log" || fail "it was not said what to do"
+    # in the middle of a run; and written in place, so that the inode is the same
+    local how
+    for how in over 'cp'; do
+        fresh "during-$how"
+        printf 'HANGxxxx' >"$c/seeds/one"
+        cp "$d/faulty.cov" "$c/target"
+        start "$c" during --target "$c/target" --target-timeout 4
+        await "$c/campaign/staging/*/counts-0"
+        if [[ $how == cp ]]; then rm "$c/target"; fi
+        $how "$d/demo.cov" "$c/target"
+        exits 4 "$pid" during
+        [[ -z $(ls "$c/hangs") ]] || fail "a run counts that saw the target replaced"
+        counts_are 0 0 0 || fail "work was done with another build"
+    done
+    # a solver: its work ids name its build
+    fresh solver
+    printf '#!/bin/sh\nsleep 3\n' >"$c/solver"
+    chmod +x "$c/solver"
+    start "$c" solver --target "$d/demo.cov" --solver "$c/solver" --solver-kind symcc
+    await "$c/campaign/staging/*/*/log"
+    over "$d/failing.sh" "$c/solver"
+    exits 4 "$pid" solver
+    counts_are 0 0 1 || fail "a replaced solver's work is done"
+}
+
+places() { # what cannot work is said at start
+    fresh places
+    local elsewhere
+    elsewhere=$(mktemp -d -p /dev/shm)
+    if [[ $(stat -c %d "$elsewhere") != "$(stat -c %d "$c")" ]]; then
+        corpus=$elsewhere/corpus start "$c" far "${demo[@]}" --once
+        exits 1 "$pid" far
+        grep -q "$elsewhere/corpus is not on the campaign's file system" "$d/far.log" || fail "not said"
+    fi
+    rm -rf "$elsewhere"
+    summary=$c/nowhere/x.json start "$c" nowhere "${demo[@]}" --once
+    exits 1 "$pid" nowhere
+    grep -q "create $c/nowhere/x.json" "$d/nowhere.log" || fail "the summary's place was not said"
+    counts_are || fail "a campaign was begun"
+    mkdir "$c/gone"
+    summary=$c/gone/x.json start "$c" gone --target "$d/demo.cov"
+    records 0 0 1
+    rmdir "$c/gone"
+    kill -TERM "$pid"
+    exits 5 "$pid" gone
+    start "$c" wrong --target "$d/demo.cov" --solver "$d/demo.cov @@" --once
+    exits 1 "$pid" wrong
+    grep -q 'not one of kind i2s' "$d/wrong.log" || fail "the wrong solver was not said"
+    printf '#!/bin/sh\nexit 127\n' >"$c/no-library"
+    chmod +x "$c/no-library"
+    start "$c" no-library --target "$d/demo.cov" --solver "$c/no-library" --solver-kind symcc --once
+    exits 5 "$pid" no-library
+    counts_are 0 0 1 || fail "what the solver did not run on is done"
+}
+
+privileges() { # as one who may not write or read everything, nor start all it wants
+    ((EUID == 0)) || { echo "coordinator: not root, no other user"; return 0; }
+    command -v setpriv >/dev/null && command -v prlimit >/dev/null || return 0
+    under=(setpriv --reuid=54321 --regid=54321 --clear-groups)
+    fresh privileges
+    mkdir -p "$c"/{campaign,corpus,crashes,hangs}
+    chmod 777 "$c" "$c"/{campaign,crashes,hangs}
+    start "$c" closed --target "$d/demo.cov" --once
+    exits 1 "$pid" closed
+    grep -q "publish into $c/corpus: Permission denied" "$d/closed.log" || fail "not said"
+    chmod 777 "$c/corpus"
+    another_seed secret
+    chmod 0 "$c/seeds/secret"
+    start "$c" secret --target "$d/demo.cov" --once
+    exits 5 "$pid" secret
+    [[ $(grep -c 'ERROR: input: open .*secret: Permission denied' "$d/secret.log") == 1 ]] ||
+        fail "an input that cannot be read is not said once"
+    local most
+    for most in 1 2 3; do
+        under=(setpriv --reuid=54321 --regid=54321 --clear-groups prlimit "--nproc=$most")
+        start "$c" "few-$most" --target "$d/demo.cov" --jobs 2 --time 2
+        exits "$((most < 3 ? 1 : 0))" "$pid" "few-$most"
+        grep -q 'start .*thread\|start a thread\|fork for' "$d/few-$most.log" || fail "not said what"
+    done
+    under=()
+}
+
+signals() {
+    printf '#!/bin/sh\nsleep 600\n' >"$d/sleeper.sh"
+    chmod +x "$d/sleeper.sh"
+    fresh early # before the campaign is open
+    start "$c" early --target "$d/sleeper.sh" --target-timeout 600
+    await "$c/campaign/staging/*/counts"
+    kill -TERM "$pid"
+    exits 1 "$pid" early
+    grep -q 'before it began' "$d/early.log" || fail "an early signal: nothing was said"
+    fresh nohup
+    under=(env --ignore-signal=HUP --ignore-signal=INT)
+    start "$c" nohup --target "$d/demo.cov"
+    under=()
+    records 0 0 1
+    kill -HUP "$pid"
+    kill -INT "$pid"
+    another_seed two
+    records 0 0 2
+    kill -TERM "$pid"
+    ended "$pid" nohup
+    under=(env --default-signal=HUP --default-signal=INT)
+    local each
+    for each in HUP INT; do
+        start "$c" "by-$each" --target "$d/demo.cov"
+        says "by-$each" "owner by-$each"
+        kill "-$each" "$pid"
+        ended "$pid" "by-$each"
+    done
+    under=()
+}
+
+seeds() { # what is passed over is said
+    fresh seeds
+    mkdir -p "$c/seeds/queue" "$c/more"
+    another_seed two
+    mv "$c/seeds/two" "$c/more/"
+    ln -s "$c/more/two" "$c/seeds/linked"
+    ln -s "$c/more/none" "$c/seeds/dangling"
+    mkfifo "$c/seeds/fifo"
+    : >"$c/seeds/empty"
+    echo hidden >"$c/seeds/.state"
+    start "$c" seeds --target "$d/demo.cov" --once
+    ended "$pid" seeds
+    grep -q 'seeds: 2 taken, passed over: 1 empty, 1 directories, 1 hidden (\.\*), 1 dangling links, 1 no regular files$' \
+        "$d/seeds.log" || fail "it was not said what was passed over"
+    counts_are 0 0 2 || fail "not both seeds were taken"
+    fresh none
+    rm "$c/seeds/one"
+    start "$c" none --target "$d/demo.cov" --once
+    exits 1 "$pid" none
+    start "$c" waits --target "$d/demo.cov"
+    says waits 'ERROR: no input'
+    kill -TERM "$pid"
+    exits 5 "$pid" waits
+}
+
+arguments() { # each is refused, with words
+    fresh arguments
+    local words
+    while IFS='|' read -r -a words; do
+        # shellcheck disable=SC2086
+        start "$c" argument --target "$d/demo.cov" ${words[0]}
+        exits 2 "$pid" "${words[0]}"
+        grep -qF -e "${words[1]}" "$d/argument.log" || fail "${words[0]}: does not say ${words[1]}"
+    done <<'END'
+--jobs 2.5|--jobs: "2.5" is no whole number from 1 to 1024
+--jobs 0|--jobs: "0" is no whole number from 1 to 1024
+--jobs -1|--jobs: "-1" is no whole number from 1 to 1024
+--ttl 5x|--ttl: "5x" is no number from 0.1 to 86400
+--ttl nan|--ttl: "nan" is no number from 0.1 to 86400
+--ttl 5 --ttl 6|--ttl: given twice
+--target other|--target: given twice
+--once --once|--once: given twice
+--colour|--colour: not known
+--jobs|--jobs: its value is missing
+END
+    start "$c" argument --target "$d/demo.cov" --crashes "$c/corpus"
+    exits 2 "$pid" crashes
+}
+
 build
-two_coordinators
-death_at COMMIT
-death_at HOLD
-terminated
-faults
-by_itself
-full_disk
+declare -a all=(two_coordinators 'death_at COMMIT' 'death_at HOLD' terminated faults by_itself full_disk
+    missing_target replaced_target places privileges signals seeds arguments)
+(($# == 0)) || all=("$@")
+for each in "${all[@]}"; do
+    $each
+    echo "coordinator: $each"
+done
 echo "coordinator: all ok"

@@ -19,7 +19,8 @@ int compare(const symlease::campaign &campaign, const char *corpus, const char *
   std::vector<std::uint8_t> known(campaign.map_info().value().bytes), seen(known.size());
   const std::uint64_t bits = campaign.pull(known).value();
   const std::atomic<bool> stop{false};
-  coordinator::coverage_runner runner({target}, coordinator::seconds(5),
+  coordinator::build program("target", target);
+  coordinator::coverage_runner runner(program, {target}, coordinator::seconds(5),
                                       std::string(corpus) + "/../verify.counts");
   for (const coordinator::listed_file &each : coordinator::list_files(corpus))
     for (const symlease::edge &edge : runner.measure(each.path, stop).edges)

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <system_error>
 #include <vector>
-
-#include "target.hpp"
 
 namespace coordinator {
 namespace {
@@ -21,14 +20,15 @@ std::string arguments(const std::vector<std::string> &words) {
 
 }  // namespace
 
-work_list::work_list(const settings &chosen, report &says, const std::string &target_identity)
+work_list::work_list(const settings &chosen, report &says, const programs &builds)
     : chosen_(chosen), says_(says) {
+  const std::string &target_identity = builds.target.identity();
   about_import_ = "\"kind\":\"import\",\"target\":" + quoted(target_identity) +
                   ",\"target_arguments\":" + arguments(chosen.target) +
                   ",\"target_timeout\":" + std::to_string(chosen.target_timeout.count());
-  if (chosen.solver.empty()) return;
+  if (!builds.solver) return;
   about_solve_ = "\"kind\":\"solve\",\"target\":" + quoted(target_identity) + ",\"solver\":" +
-                 quoted(build_identity(program_file(chosen.solver[0]))) +
+                 quoted(builds.solver->identity()) +
                  ",\"solver_arguments\":" + arguments(chosen.solver) + ",\"solver_kind\":" +
                  (chosen.kind == solver_kind::i2s ? "\"i2s\"" : "\"symcc\"") +
                  ",\"run_timeout\":" + std::to_string(chosen.run_timeout.count());
@@ -36,12 +36,29 @@ work_list::work_list(const settings &chosen, report &says, const std::string &ta
 
 std::size_t work_list::refresh() {
   std::size_t added = 0;
-  for (const listed_file &each : list_files(chosen_.seeds)) added += look_at(each, true);
+  passed_over left;
+  std::size_t taken = 0;
+  for (const listed_file &each : list_files(chosen_.seeds, left)) {
+    added += look_at(each, true);
+    if (each.size == 0) left.empty++;
+    else if (each.size > largest_input) left.large++;
+    else taken++;
+  }
+  say_passed_over(taken, left);
   const std::vector<listed_file> corpus = list_files(chosen_.corpus);
   for (const listed_file &each : corpus) added += look_at(each, false);
   const std::lock_guard<std::mutex> lock(guard_);
   corpus_files_ = corpus.size();
   return added;
+}
+
+void work_list::say_passed_over(std::size_t taken, const passed_over &left) {
+  const std::string now = left.words();
+  if (now == passed_over_) return;
+  passed_over_ = now;
+  if (!now.empty())
+    says_.say("seeds " + chosen_.seeds + ": " + std::to_string(taken) +
+              " taken, passed over: " + now);
 }
 
 std::size_t work_list::look_at(const listed_file &file, bool is_seed) {
@@ -51,11 +68,19 @@ std::size_t work_list::look_at(const listed_file &file, bool is_seed) {
   std::string bytes;
   try {
     if (file.size <= largest_input) bytes = read_file(file.path);
-  } catch (const std::exception &error) {
-    says_.trouble(std::string("input: ") + error.what());
+  } catch (const std::system_error &error) {
+    const bool gone = error.code() == std::errc::no_such_file_or_directory;
+    const std::lock_guard<std::mutex> lock(guard_);
+    if (gone) unreadable_.erase(file.path);
+    else if (unreadable_.insert(file.path).second)
+      says_.trouble(std::string("input: ") + error.what());
     return 0;
   }
   seen_[file.path] = now;
+  {
+    const std::lock_guard<std::mutex> lock(guard_);
+    unreadable_.erase(file.path);
+  }
   if (file.size > largest_input || bytes.size() > largest_input) {
     says_.trouble("input " + file.path + ": over 1 MiB, passed over");
     return 0;
@@ -120,9 +145,22 @@ void work_list::claimed(const std::string &id) {
 bool work_list::finished() {
   const std::lock_guard<std::mutex> lock(guard_);
   return std::all_of(entries_.begin(), entries_.end(), [](const auto &each) {
-    const entry &one = each.second;
-    return one.at == state::done || (one.at == state::open && one.setbacks >= 3);
+    return each.second.at == state::done || given_up(each.second);
   });
+}
+
+bool work_list::given_up(const entry &one) { return one.at == state::open && one.setbacks >= 3; }
+
+std::size_t work_list::left() {
+  const std::lock_guard<std::mutex> lock(guard_);
+  const auto number = std::count_if(entries_.begin(), entries_.end(),
+                                    [](const auto &each) { return given_up(each.second); });
+  return static_cast<std::size_t>(number) + unreadable_.size();
+}
+
+bool work_list::empty() {
+  const std::lock_guard<std::mutex> lock(guard_);
+  return entries_.empty() && corpus_files_ == 0;
 }
 
 std::size_t work_list::corpus_files() {

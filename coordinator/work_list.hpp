@@ -7,8 +7,10 @@
 #include <mutex>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 
+#include "build.hpp"
 #include "files.hpp"
 #include "report.hpp"
 #include "settings.hpp"
@@ -30,9 +32,9 @@ struct item {
 /// result; never a path, so that equal work has one id everywhere.
 class work_list {
  public:
-  work_list(const settings &chosen, report &says, const std::string &target_identity);
+  work_list(const settings &chosen, report &says, const programs &builds);
 
-  /// Lists seeds and corpus; answers how much is new.
+  /// Lists seeds and corpus; answers how much is new. Throws where it cannot.
   std::size_t refresh();
   /// Something to claim: imports first, else any, so that coordinators meet seldom.
   [[nodiscard]] std::optional<item> take();
@@ -43,6 +45,10 @@ class work_list {
   void claimed(const std::string &id);
   /// Nothing left to try: what had three setbacks in a row is no longer waited for.
   [[nodiscard]] bool finished();
+  /// What is no longer waited for, and inputs that cannot be read.
+  [[nodiscard]] std::size_t left();
+  /// Whether there is no input at all.
+  [[nodiscard]] bool empty();
   [[nodiscard]] std::size_t corpus_files();
 
  private:
@@ -54,6 +60,8 @@ class work_list {
     clock::time_point not_before{};
     unsigned setbacks = 0;
   };
+  [[nodiscard]] static bool given_up(const entry &one);
+  void say_passed_over(std::size_t taken, const passed_over &left);
   std::size_t look_at(const listed_file &file, bool is_seed);
   std::size_t add(task kind, const std::string &path, const std::string &digest);
 
@@ -63,6 +71,8 @@ class work_list {
   std::mutex guard_;
   std::map<std::string, entry> entries_;                               // by id
   std::map<std::string, std::pair<std::uint64_t, std::int64_t>> seen_;  // size and time by path
+  std::set<std::string> unreadable_;
+  std::string passed_over_;  // as it was said last
   std::size_t corpus_files_ = 0;
   std::mt19937_64 random_{std::random_device{}()};
 };

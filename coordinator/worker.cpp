@@ -40,7 +40,7 @@ const char *name_of(task kind) { return kind == task::solve ? "solve" : "import"
 worker::worker(shared_state &shared, unsigned slot)
     : shared_(shared),
       says_(shared.says),
-      runner_(shared.chosen.target, shared.chosen.target_timeout,
+      runner_(shared.builds.target, shared.chosen.target, shared.chosen.target_timeout,
               shared.stage.path() + "/counts-" + std::to_string(slot)) {}
 
 void worker::wait(seconds time) const {
@@ -99,11 +99,19 @@ void worker::work_under(const item &what, const symlease::lease &lease) {
     return commit(what, lease, directory, made);
   } catch (const stopped &) {
     give_back(what, lease, false);
+  } catch (const another_build &why) {
+    end_all(why);
+    give_back(what, lease, false);
   } catch (const std::exception &error) {
     says_.trouble(std::string(name_of(what.kind)) + " " + what.path + ": " + error.what());
     give_back(what, lease, true);
   }
   remove_tree(directory);
+}
+
+void worker::end_all(const another_build &why) {
+  if (!shared_.replaced.exchange(true)) says_.trouble(why.what());
+  shared_.stop.store(true);
 }
 
 worker::found worker::do_item(const item &what, const std::string &directory) {
@@ -118,7 +126,7 @@ worker::found worker::do_item(const item &what, const std::string &directory) {
         write_file(directory + "/results/seed", bytes);
         stage_one(directory + "/results/seed", made);
       } else {
-        solver(shared_.chosen, shared_.campaign, says_, shared_.held, shared_.stop, directory,
+        solver(shared_.chosen, *shared_.builds.solver, shared_.campaign, says_, shared_.held, shared_.stop, directory,
                what.id)
             .solve();
         stage_results(what, directory, made);
@@ -155,21 +163,14 @@ void worker::stage_results(const item &what, const std::string &directory, found
 /// Measures one result. Crashes and hangs are kept beside the corpus and bring
 /// no coverage: what only a crash covers is still new to an input that ends well.
 void worker::stage_one(const std::string &path, found &made) {
-  measurement seen;
   says_.add(count::executions);
-  try {
-    seen = runner_.measure(path, shared_.stop);
-  } catch (const std::system_error &) {
-    throw;
-  } catch (const std::runtime_error &error) {
-    throw failed_run(error.what());
-  }
+  measurement seen = runner_.measure(path, shared_.stop);
   if (seen.what == verdict::stopped) throw stopped();
   symlease::offer result(path);
   if (seen.what == verdict::crashed) {
-    result.corpus(shared_.chosen.beside_corpus("crashes")).keep();
+    result.corpus(shared_.chosen.crashes).keep();
   } else if (seen.what == verdict::hung) {
-    result.corpus(shared_.chosen.beside_corpus("hangs")).keep();
+    result.corpus(shared_.chosen.hangs).keep();
   } else if (seen.map_size == shared_.map_size) {
     result.edges(std::move(seen.edges));
   } else {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "build.hpp"
 #include "holdings.hpp"
 #include "report.hpp"
 #include "settings.hpp"
@@ -24,8 +25,10 @@ struct shared_state {
   holdings &held;
   work_list &work;
   const staging &stage;
+  programs &builds;
   std::uint64_t map_size;
-  const std::atomic<bool> &stop;
+  std::atomic<bool> &stop;
+  std::atomic<bool> replaced{false};  ///< a program is another build: nothing more is done
 };
 
 class worker {
@@ -39,6 +42,7 @@ class worker {
     std::vector<symlease::offer> offers;
     std::vector<verdict> verdicts;
   };
+  void end_all(const another_build &why);
   void try_to_claim(const item &what);
   void work_under(const item &what, const symlease::lease &lease);
   [[nodiscard]] found do_item(const item &what, const std::string &directory);
