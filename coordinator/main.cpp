@@ -121,7 +121,7 @@ class coordinator {
   [[nodiscard]] exit_code result() {
     if (shared_.replaced.load()) return other_build;
     if (left_ != 0) {
-      says_.say(std::to_string(left_) + " inputs could not be worked on: see the errors");
+      says_.say("left undone: " + std::to_string(left_) + "; see the errors");
       return not_done;
     }
     const std::uint64_t good = says_.get(count::completed) + says_.get(count::replayed) +
