@@ -115,6 +115,9 @@ class Campaign:
             self.corpus[name] = data.decode()
         elif table == "staged":
             self.staged.append(name)
+        elif parts[1:2] == [".sessions"]:
+            if name.endswith(".tmp"):
+                self.temporaries.append(below)
         elif name.endswith(".tmp"):
             need(TEMPORARY.match(name), "a temporary that no sweep would find")
             self.temporaries.append(below)
@@ -123,8 +126,6 @@ class Campaign:
             self.locks.append(path)
         elif name in ("symlease.json", "map.json"):
             need(line(data)["schema"] == 1, "schema")
-        elif parts[1:2] == [".sessions"]:
-            pass
         elif parts[1:2] == [".intents"]:
             self.intents.append(below)
             line(data)
