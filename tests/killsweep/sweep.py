@@ -26,6 +26,8 @@ PATIENCE = 20
 SHOWN = 5
 # A group change of the dead is settled by the next group call (G1), not only by its TTL (H2).
 WHOLE_GROUPS = False
+# Nothing that these leave is kept by a TTL: what they change names their session (D1).
+AT_ONCE = ("first", "claim", "claim-expired", "group-claim", "group-claim-expired")
 
 
 class Case:
@@ -173,7 +175,12 @@ def killed(case, operation, step, point, before):
         kept = os.path.join(tempfile.mkdtemp(dir=case.sweep.place), "case")
         shutil.copytree(case.home, kept, symlinks=True)
         case.sweep.states[operation][state] = kept
-    return recovered(case, operation, before, after, said)
+    free = recovered(case, operation, before, after, said)
+    if step == "act":
+        wanted = {(table, name) for table, name, _ in expected.ids_of(operation)}
+        known = operation in AT_ONCE or (wanted and changed == wanted)
+        need(free or not known, "the session is dead, and its leases are not free at once (D1)")
+    return free
 
 
 def wait_stopped(strace, trace):
