@@ -20,10 +20,11 @@ done
 {
 $CC $W -c hooks.c -o "$out/symcc-objects/hooks.o"
 $CC $W -DSYMLEASE_SYMCC_WRAP -c hooks.c -o "$out/symcc-objects/wrap.o"
-# The library lies within: one file to preload, and no name of it shown.
+# The library lies within: one file to preload, and no name of it shown. The
+# hooks mean themselves by their names, whoever comes first (-Bsymbolic-functions).
 $CC -shared -o "$out/libsymlease-symcc.so" "$out/symcc-objects/hooks.o" $objects \
-    "$lib/libsymlease.a" -Wl,--exclude-libs,ALL -Wl,-z,nodelete -Wl,-z,defs -Wl,--gc-sections \
-    -Wl,-soname,libsymlease-symcc.so -lpthread -ldl -lm -lrt -lutil -lgcc_s
+    "$lib/libsymlease.a" -Wl,--exclude-libs,ALL -Wl,-Bsymbolic-functions -Wl,-z,nodelete -Wl,-z,defs -Wl,--gc-sections \
+    -Wl,--strip-debug -Wl,-soname,libsymlease-symcc.so -lpthread -ldl -lm -lrt -lutil -lgcc_s
 # An object, not an archive: nothing refers to it before --wrap does.
 ld -r -o "$out/libsymlease-symcc-wrap.o" "$out/symcc-objects/wrap.o" $objects
 }

@@ -73,12 +73,17 @@ static const char *why_not(const char *name, const void *hook, const void *real_
   return real_one == NULL ? "the runtime has none, or -Wl,--wrap= does not name it" : NULL;
 }
 #else
-static void *next_of(const char *name) { return dlsym(RTLD_NEXT, name); }
+/* The one behind the hook, else one before it that passes the hook by. */
+static void *other_than(const void *hook, const char *name) {
+  void *next = dlsym(RTLD_NEXT, name);
+  void *first = next == NULL ? dlsym(RTLD_DEFAULT, name) : NULL;
+  return first != NULL && first != hook ? first : next;
+}
 static void find_real(void) {
-  *(void **)&real.branch = next_of(TEXT(BRANCH));
-  *(void **)&real.set = next_of(TEXT(HANDLER));
-  *(void **)&real.call = next_of(TEXT(CALL));
-  *(void **)&real.block = next_of(TEXT(BLOCK));
+  *(void **)&real.branch = other_than((const void *)HOOK(BRANCH), TEXT(BRANCH));
+  *(void **)&real.set = other_than((const void *)HOOK(HANDLER), TEXT(HANDLER));
+  *(void **)&real.call = other_than((const void *)HOOK(CALL), TEXT(CALL));
+  *(void **)&real.block = other_than((const void *)HOOK(BLOCK), TEXT(BLOCK));
 }
 
 /* Whether the module that holds `address` calls `name` through a slot that the

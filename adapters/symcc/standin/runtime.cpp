@@ -13,49 +13,7 @@
 #include <vector>
 
 #include "runtime.hpp"
-
-#define EXPORTED __attribute__((visibility("default")))
-
-namespace qsym {
-
-// A branch is marked before it is told whether it is interesting, as QSYM does;
-// a shared map is read at start and written whole, in place, at every gain.
-class AflTraceMap {
- public:
-  EXPORTED bool isInterestingBranch(unsigned long site, bool taken);
-  void load() {
-    const char *path = getenv("SYMCC_AFL_COVERAGE_MAP");
-    if (path == nullptr) return;
-    path_ = path;
-    if (FILE *file = fopen(path, "rb")) {
-      for (unsigned char &each : trace_) each = static_cast<unsigned char>(std::max(0, fgetc(file)));
-      fclose(file);
-    }
-  }
-
- private:
-  std::string path_;
-  unsigned char trace_[65536] = {}, counts_[65536] = {};
-  unsigned long previous_ = 0;
-};
-
-bool AflTraceMap::isInterestingBranch(unsigned long site, bool taken) {
-  const unsigned long hash = (site * 0x9e3779b97f4a7c15ul >> 20) + taken;
-  const unsigned long at = ((previous_ >> 1) ^ hash) % 65536;
-  previous_ = hash;
-  counts_[at]++;
-  if ((counts_[at] | trace_[at]) == trace_[at]) return false;
-  trace_[at] |= counts_[at];
-  if (!path_.empty()) {
-    if (FILE *file = fopen(path_.c_str(), "wb")) {
-      fwrite(trace_, 1, sizeof trace_, file);
-      fclose(file);
-    }
-  }
-  return true;
-}
-
-}  // namespace qsym
+#include "trace_map.hpp"
 
 namespace {
 
