@@ -24,7 +24,9 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 /// Every function in the tests that is named after a row.
 fn in_the_tree() -> BTreeSet<String> {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut rest: Vec<PathBuf> = ["tests", "c-tests", "src/ffi"].map(|at| top.join(at)).into();
+    let mut rest: Vec<PathBuf> = ["tests", "c-tests", "src/ffi"]
+        .map(|at| top.join(at))
+        .into();
     let mut found = BTreeSet::new();
     while let Some(place) = rest.pop() {
         for entry in std::fs::read_dir(&place).unwrap().map(Result::unwrap) {

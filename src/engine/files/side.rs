@@ -14,10 +14,7 @@ use crate::record::shard::Shard;
 impl Authority {
     /// A shard as it was last published.
     pub fn read_shard(&self, shard: u32) -> Read {
-        match self
-            .disk()
-            .folder(&paths::state_path(&self.root.path)?)?
-        {
+        match self.disk().folder(&paths::state_path(&self.root.path)?)? {
             Some(state) => self.shard(&state, shard),
             None => Ok(None),
         }
