@@ -97,9 +97,9 @@ impl Known {
         }
     }
 
-    /// Whether a version has to be synced before it is relied on.
+    /// Whether a version needs no sync before it is relied on.
     pub fn is_durable(&self, mark: Mark) -> bool {
-        self.durable.has(mark) && !self.doubtful.has(mark)
+        self.durable.has(mark)
     }
 
     /// Whether a sync of it failed, and it was not published again since.
@@ -113,6 +113,7 @@ impl Known {
             self.doubtful.drop(mark);
             self.durable.add(mark);
         } else {
+            self.durable.drop(mark);
             self.doubtful.add(mark);
         }
     }
