@@ -88,88 +88,8 @@ impl Campaign {
         }
     }
 
-    /// Replays commits of the dead: committing records past their TTL, with a
-    /// manifest of ours for `corpus`. Goes on past a bad one. Answers how many
-    /// this call completed, and the first error. `limit` 0: all.
-    pub fn replay_commits(&self, corpus: &[u8], limit: usize) -> (u64, Result<()>) {
-        let mut first = self.engine.sweep().map(|_| ());
-        let mut unknown = Vec::new();
-        let mut replayed = self.end_replays(&mut unknown, &mut first);
-        let found = self.committing().and_then(|found| Ok((found, self.now()?)));
-        let (found, now) = match found {
-            Ok(found) => found,
-            Err(error) => {
-                self.keep_replays(unknown);
-                return (replayed, first.and(Err(error)));
-            }
-        };
-        let judge = self.judge(Table::Work, now, None);
-        let dead = found
-            .iter()
-            .filter(|lease| !judge.holder_lives(lease, &self.evidence(Table::Work, lease, &judge)));
-        for lease in dead {
-            if limit != 0 && replayed >= limit as u64 {
-                break;
-            }
-            let (Some(text), Some(token)) = (lease.commit(), lease.token()) else {
-                continue;
-            };
-            let outcome = self.replay_one(lease.id(), token, text, corpus);
-            match outcome {
-                Ok(done) => replayed += u64::from(done),
-                Err(error) => {
-                    if is_unknown(&error) {
-                        unknown.push((lease.id().to_string(), token.to_string()));
-                    }
-                    first = first.and(Err(error));
-                }
-            }
-        }
-        self.keep_replays(unknown);
-        (replayed, first)
-    }
-
-    /// Ends the replays whose `done` an earlier sweep wrote without knowing
-    /// whether it is durable: they count now. Answers how many.
-    fn end_replays(&self, unknown: &mut Vec<(String, String)>, first: &mut Result<()>) -> u64 {
-        let mut ended = 0;
-        let earlier: Option<Vec<(String, String)>> = self.recall(&REPLAYS);
-        for (id, token) in earlier.into_iter().flatten() {
-            // Where it had not come to that, the record is committing still.
-            let Some(outcomes) = self.ending(&id, &token) else {
-                continue;
-            };
-            match self.end(&id, &token, outcomes, true) {
-                Ok((answer, _)) => ended += u64::from(answer == Answer::Ok),
-                Err(error) => {
-                    unknown.push((id, token));
-                    if first.is_ok() {
-                        *first = Err(error);
-                    }
-                }
-            }
-        }
-        ended
-    }
-
-    fn keep_replays(&self, unknown: Vec<(String, String)>) {
-        if !unknown.is_empty() {
-            self.remember(&REPLAYS, 500 * unknown.len(), unknown);
-        }
-    }
-
-    fn replay_one(&self, id: &str, token: &str, text: &str, corpus: &[u8]) -> Result<bool> {
-        let Some(manifest) = parse(id, text)? else {
-            return Ok(false);
-        };
-        if absolute(&self.settings.base, &manifest.corpus) != corpus {
-            return Ok(false);
-        }
-        Ok(self.proceed(id, token, &manifest, text)?.0 == Answer::Ok)
-    }
-
     /// Finishes a commit that has begun, once its beginning is durable.
-    fn proceed(
+    pub(super) fn proceed(
         &self,
         id: &str,
         token: &str,
@@ -330,7 +250,7 @@ impl Campaign {
 
     /// Writes `done`, and answers for the commit. Where that is perhaps not
     /// durable the outcomes are kept for the same call.
-    fn end(
+    pub(super) fn end(
         &self,
         id: &str,
         token: &str,
@@ -352,7 +272,7 @@ impl Campaign {
     }
 
     /// The outcomes of a commit that ended so.
-    fn ending(&self, id: &str, token: &str) -> Option<Vec<Outcome>> {
+    pub(super) fn ending(&self, id: &str, token: &str) -> Option<Vec<Outcome>> {
         self.recall(&commit(&[id.to_string()], &[token]))
     }
 
@@ -414,14 +334,6 @@ impl Campaign {
     }
 }
 
-/// Replays of earlier sweeps that may have ended.
-const REPLAYS: Call<'static> = Call {
-    name: "replays",
-    table: Table::Work,
-    keys: &[],
-    words: &[],
-};
-
 fn commit<'a>(keys: &'a [String], words: &'a [&'a str]) -> Call<'a> {
     Call {
         name: "commit",
@@ -431,7 +343,7 @@ fn commit<'a>(keys: &'a [String], words: &'a [&'a str]) -> Call<'a> {
     }
 }
 
-fn parse(id: &str, text: &str) -> Result<Option<Manifest>> {
+pub(super) fn parse(id: &str, text: &str) -> Result<Option<Manifest>> {
     Manifest::parse(text)
         .map_err(|why| Error::new(Kind::Corrupt, format!("work {id}: its manifest: {why}")))
 }

@@ -9,6 +9,7 @@ pub mod group;
 pub mod look;
 pub mod open;
 mod remembered;
+mod replay;
 pub mod report;
 pub mod work;
 
