@@ -106,14 +106,15 @@ def acknowledged(operation, said, changed):
         need(act[0] == "SYMLEASE_OK", f"act answered {act[0]}")
 
 
-def recovered(case, operation, before, after, said):
+def recovered(case, operation, before, after, said, first=False):
     """Recovers as another process would; the invariants of the end state. Answers whether
-    all was free at once."""
+    all was free at once. `first`: nobody but the actor has changed anything so far."""
     lines = case.steady("recover", operation)
     settled = case.read()
     answers = values(lines, "claim") + [["", *group] for group in values(lines, "group")]
     waits = any(answer[1] in ("SYMLEASE_HELD", "SYMLEASE_COMMITTING") for answer in answers)
-    if WHOLE_GROUPS and values(lines, "group")[:1] and values(lines, "group")[0][0] == "SYMLEASE_HELD":
+    refused = [group for group in values(lines, "group") if group[0] == "SYMLEASE_HELD"]
+    if WHOLE_GROUPS and first and refused:
         changed = expected.compare(operation, before, settled)
         need(expected.group_is_whole(operation, changed), "a group call left half a group (G1)")
     if waits:
@@ -175,7 +176,7 @@ def killed(case, operation, step, point, before):
         kept = os.path.join(tempfile.mkdtemp(dir=case.sweep.place), "case")
         shutil.copytree(case.home, kept, symlinks=True)
         case.sweep.states[operation][state] = kept
-    free = recovered(case, operation, before, after, said)
+    free = recovered(case, operation, before, after, said, step == "act")
     if step == "act":
         wanted = {(table, name) for table, name, _ in expected.ids_of(operation)}
         known = operation in AT_ONCE or (wanted and changed == wanted)
