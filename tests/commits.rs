@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use common::{campaign, files, Clock, Faulty};
+use common::{campaign, fast_root, files, impatient, Clock, Faulty};
 use symlease::campaign::commit::Offer;
 use symlease::campaign::coverage::Candidate;
 use symlease::campaign::work::Claimed;
@@ -31,7 +31,10 @@ struct Ground {
 
 impl Ground {
     fn new() -> Ground {
-        let root = tempfile::tempdir().unwrap();
+        Ground::below(tempfile::tempdir().unwrap())
+    }
+
+    fn below(root: tempfile::TempDir) -> Ground {
         std::fs::create_dir(root.path().join("staged")).unwrap();
         Ground {
             root,
@@ -356,4 +359,65 @@ fn a_lost_result_is_counted() {
     std::fs::remove_file(ground.root.path().join("staged/gone")).unwrap();
     let (answer, outcomes) = a.commit(&id, &token, &corpus, &[offer]).unwrap();
     assert_eq!((answer, outcomes[0].fate), (Answer::Ok, Some(Fate::Lost)));
+}
+
+/// The owner is stopped at a call, its TTL passes, a replayer takes its commit
+/// up and dies at one of its calls, and the owner goes on.
+fn overtaken(stop: u64, death: u64) -> (u64, u64) {
+    let ground = Ground::below(fast_root());
+    let (sys, other) = (Faulty::new(), Faulty::new());
+    let a = campaign(ground.root.path(), "a", &ground.clock, sys.clone());
+    // The owner may be stopped while it holds a lock.
+    let b = impatient(ground.root.path(), "b", &ground.clock, other.clone());
+    let corpus = bytes(&ground.corpus());
+    let id = sha256_hex(b"work");
+    let token = claim(&a, &id);
+    let offers = [
+        ground.offer("new", Some(&[(1, 1), (2, 2)])),
+        ground.offer("also", Some(&[(3, 1)])),
+    ];
+    let clock = Arc::clone(&ground.clock);
+    let (into, dying) = (corpus.clone(), other.clone());
+    let replay = move || {
+        *clock.lock().unwrap() += 1e4;
+        dying.die(death);
+        let _ = b.replay_commits(&into, 0);
+    };
+    sys.arm(0, 0);
+    *sys.meanwhile.lock().unwrap() = Some((stop, Box::new(replay)));
+    let _ = a.commit(&id, &token, &corpus, &offers);
+    let c = ground.open("c");
+    *ground.clock.lock().unwrap() += 1e4;
+    let (_, outcome) = c.replay_commits(&corpus, 0);
+    outcome.unwrap_or_else(|error| panic!("stop {stop}, death {death}: {error}"));
+    let record = c.record(Table::Work, &id).unwrap().unwrap();
+    if record.contains("\"done\"") {
+        assert_eq!(
+            ground.published(),
+            ["also", "new"],
+            "stop {stop}, death {death}"
+        );
+        assert_eq!(bits(&c), BTreeMap::from([(1, 1), (2, 2), (3, 1)]));
+    }
+    (
+        sys.calls.load(Ordering::SeqCst),
+        other.calls.load(Ordering::SeqCst),
+    )
+}
+
+#[test]
+fn a_replayer_that_dies_takes_no_credit_with_it() {
+    let (calls, _) = overtaken(u64::MAX, u64::MAX);
+    let mut longest = 0;
+    for stop in 1..=calls {
+        let (_, replay) = overtaken(stop, u64::MAX);
+        longest = longest.max(replay);
+    }
+    assert!(longest > 60, "{longest}");
+    for stop in 1..=calls {
+        // Every stop meets deaths all along a replay.
+        for part in 0..4 {
+            overtaken(stop, 1 + (longest * part / 4 + stop) % longest);
+        }
+    }
 }

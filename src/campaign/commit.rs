@@ -11,6 +11,7 @@ use crate::engine::Table;
 use crate::error::{Error, Kind, Result};
 use crate::model::coverage::bits_in;
 use crate::record::id::sha256_hex;
+use crate::record::lease::Status;
 use crate::record::manifest::{map_bytes, map_edges, Entry, Manifest, RESULTS_MAX};
 use crate::record::path::{absolute, is_component, relative};
 
@@ -99,7 +100,10 @@ impl Campaign {
         match self.begin(id, token, text)? {
             // Its own beginning: nothing was merged before.
             (Answer::Ok, true) => self.finish(id, token, manifest, Turn::First),
-            (Answer::Ok, false) => self.finish(id, token, manifest, Turn::Replay),
+            (Answer::Ok, false) => match self.take_up(id, token, text)? {
+                Answer::Ok => self.finish(id, token, manifest, Turn::Replay),
+                _ => self.end(id, token, Vec::new(), false),
+            },
             // Somebody ended it meanwhile.
             _ => self.end(id, token, Vec::new(), false),
         }
@@ -220,6 +224,14 @@ impl Campaign {
         let (mut outcomes, again) = self.merge_staged(manifest)?;
         // The first merge was this handle's own: its credit is told only now.
         let turn = if again { Turn::First } else { turn };
+        // What is known now may be the credit of a replayer that dies before it
+        // publishes: then nothing is dropped.
+        let turn = match turn {
+            Turn::First if outcomes.iter().any(|one| one.novel_bits == 0) => {
+                self.whose(id, token)?
+            }
+            turn => turn,
+        };
         for (entry, outcome) in manifest.results.iter().zip(&mut outcomes) {
             let known = !entry.map.is_empty() && outcome.error.is_none();
             let wanted = turn == Turn::Replay || entry.keep || !known || outcome.novel_bits > 0;
@@ -246,6 +258,18 @@ impl Campaign {
             }
         }
         self.end(id, token, outcomes, false)
+    }
+
+    /// The first turn, unless somebody took the commit up again meanwhile. They
+    /// say so before they merge (`model::lease::taken_up`).
+    fn whose(&self, id: &str, token: &str) -> Result<Turn> {
+        let record = super::decode(id, &self.engine.read(Table::Work, id))?;
+        let alone = record.is_some_and(|lease| {
+            lease.token() == Some(token)
+                && lease.status() == Status::Committing
+                && lease.replays() == 0
+        });
+        Ok(if alone { Turn::First } else { Turn::Replay })
     }
 
     /// Writes `done`, and answers for the commit. Where that is perhaps not

@@ -171,6 +171,13 @@ impl Campaign {
         self.step("begin commit", id, &[token, &manifest], step)
     }
 
+    /// Notes in a committing record that its commit is taken up again.
+    pub(super) fn take_up(&self, id: &str, token: &str, manifest: &str) -> Result<Answer> {
+        let manifest = checked_object(manifest, "manifest")?;
+        let step = |record: Option<&Lease>| Ok(model::taken_up(record, token, &manifest));
+        Ok(self.step("take up", id, &[token, &manifest], step)?.0)
+    }
+
     /// Ends the work.
     pub fn complete(&self, id: &str, token: &str) -> Result<Answer> {
         let now = self.now()?;

@@ -226,7 +226,7 @@ pub fn claimed(id: &str, record: Option<&Lease>, request: &Request<'_>, fence: u
     let steals = record
         .map_or(0, Lease::steals)
         .saturating_add(u32::from(stolen));
-    for gone in ["commit", "completed"] {
+    for gone in ["commit", "completed", "replays"] {
         next.remove(gone);
     }
     next.name_session(request.session);
@@ -318,6 +318,22 @@ pub fn complete(record: Option<&Lease>, token: &str, now: f64) -> Step {
             bump(&mut next);
             Step::Publish(Box::new(next))
         }
+    }
+}
+
+/// Takes a commit up again. The record says so before anything is merged: the
+/// coverage that the first turn then finds known may be this one's credit (C7).
+pub fn taken_up(record: Option<&Lease>, token: &str, manifest: &str) -> Step {
+    match holder(record, token) {
+        Ok((lease, Status::Committing)) if lease.commit() == Some(manifest) => {
+            let mut next = lease.clone();
+            next.set_integer("replays", u64::from(lease.replays().saturating_add(1)));
+            bump(&mut next);
+            Step::Publish(Box::new(next))
+        }
+        Ok((_, Status::Done)) => Step::Already,
+        Ok(_) => Step::Conflict,
+        Err(step) => step,
     }
 }
 

@@ -217,6 +217,11 @@ impl Lease {
         self.count("worker")
     }
 
+    /// How often a commit of it was taken up again.
+    pub fn replays(&self) -> u32 {
+        self.count("replays")
+    }
+
     /// Claims so far.
     pub fn attempts(&self) -> u32 {
         self.count("attempts")

@@ -12,6 +12,9 @@ use symlease::engine::corpus::Store;
 use symlease::engine::files::{Coverage, Files, Named, Options};
 use symlease::sys::{Answer, Errno, Fd, FileKind, Linux, Open, Stat, Sys};
 
+/// What other processes do.
+pub type Others = Box<dyn FnOnce() + Send>;
+
 /// The real system, failing at its `at`-th changing call with `errno`.
 pub struct Faulty {
     inner: Linux,
@@ -38,6 +41,8 @@ pub struct Faulty {
     pub pid: AtomicU64,
     /// Runs once, between a lock file's opening and its being locked.
     pub before_lock: Mutex<Option<fn()>>,
+    /// Runs once, at the call of this number: what others do meanwhile.
+    pub meanwhile: Mutex<Option<(u64, Others)>>,
     /// Runs once, before a name is linked.
     pub before_link: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Shared locks tried: looks at sessions (D5).
@@ -72,6 +77,7 @@ impl Faulty {
             directory_errno: AtomicU64::new(0),
             pid: AtomicU64::new(0),
             before_lock: Mutex::new(None),
+            meanwhile: Mutex::new(None),
             before_link: Mutex::new(None),
             shared_locks: AtomicU64::new(0),
             boot: Mutex::new(None),
@@ -96,6 +102,14 @@ impl Faulty {
 
     fn step(&self) -> Answer<()> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        let due = self
+            .meanwhile
+            .lock()
+            .unwrap()
+            .take_if(|(at, _)| *at == call);
+        if let Some((_, others)) = due {
+            others();
+        }
         let death = self.die_at.load(Ordering::SeqCst);
         if death != 0 && call >= death {
             return Err(Errno(libc::EIO));
@@ -304,6 +318,16 @@ pub fn campaign(root: &Path, owner: &str, clock: &Clock, sys: Arc<dyn Sys>) -> C
 pub fn with_session(root: &Path, owner: &str, clock: &Clock, sys: Arc<dyn Sys>) -> Campaign {
     let engine = engine(root, &sys).with_sessions(owner);
     over(engine, settings(root, owner), clock, sys)
+}
+
+/// One that waits for no lock.
+pub fn impatient(root: &Path, owner: &str, clock: &Clock, sys: Arc<dyn Sys>) -> Campaign {
+    let (mut leases, mut authority) = (options(root), coverage(root));
+    leases.lock_timeout = 0;
+    authority.lock_timeout = 0;
+    let engine = Files::open(Arc::clone(&sys), leases).expect("open");
+    let engine = engine.with_coverage(Arc::clone(&sys), authority);
+    over(engine.expect("open"), settings(root, owner), clock, sys)
 }
 
 /// The same without one, judging by observation.
