@@ -223,12 +223,13 @@ impl Campaign {
         let base = &self.settings.base;
         let (mut outcomes, again) = self.merge_staged(manifest)?;
         // The first merge was this handle's own: its credit is told only now.
+        let own = u32::from(turn == Turn::Replay);
         let turn = if again { Turn::First } else { turn };
         // What is known now may be the credit of a replayer that dies before it
         // publishes: then nothing is dropped.
         let turn = match turn {
             Turn::First if outcomes.iter().any(|one| one.novel_bits == 0) => {
-                self.whose(id, token)?
+                self.whose(id, token, own)?
             }
             turn => turn,
         };
@@ -260,14 +261,15 @@ impl Campaign {
         self.end(id, token, outcomes, false)
     }
 
-    /// The first turn, unless somebody took the commit up again meanwhile. They
-    /// say so before they merge (`model::lease::taken_up`).
-    fn whose(&self, id: &str, token: &str) -> Result<Turn> {
+    /// The first turn, unless somebody took the commit up again meanwhile, but
+    /// for this very call (`own`). They say so before they merge
+    /// (`model::lease::taken_up`).
+    fn whose(&self, id: &str, token: &str, own: u32) -> Result<Turn> {
         let record = super::decode(id, &self.engine.read(Table::Work, id))?;
         let alone = record.is_some_and(|lease| {
             lease.token() == Some(token)
                 && lease.status() == Status::Committing
-                && lease.replays() == 0
+                && lease.replays() == own
         });
         Ok(if alone { Turn::First } else { Turn::Replay })
     }
