@@ -64,10 +64,24 @@ fn write(disk: &Disk, item: &Item<'_>, bytes: &[u8]) -> Result<CString> {
     Ok(temporary)
 }
 
+/// How often a file is written anew because a sweep took its private name.
+const SWEPT_MAX: u32 = 100;
+
 /// Publishes a file that never changes: written privately, synced, and linked
 /// into place, so it appears whole and never over another. Who loses the race
-/// has nothing to do.
+/// has nothing to do. No lock proves its writer dead, so a sweep takes the
+/// private name of a living one too, who then writes it again (H4).
 pub fn once(disk: &Disk, directory: &Directory<'_>, name: &CStr, bytes: &[u8]) -> Result<()> {
+    for _ in 1..SWEPT_MAX {
+        match once_written(disk, directory, name, bytes) {
+            Err(error) if error.errno == libc::ENOENT => {}
+            other => return other,
+        }
+    }
+    once_written(disk, directory, name, bytes)
+}
+
+fn once_written(disk: &Disk, directory: &Directory<'_>, name: &CStr, bytes: &[u8]) -> Result<()> {
     let mut random = [0u8; 8];
     disk.sys
         .random(&mut random)
@@ -78,8 +92,7 @@ pub fn once(disk: &Disk, directory: &Directory<'_>, name: &CStr, bytes: &[u8]) -
     let linked = disk.sys.link(directory.fd, &private, directory.fd, name);
     let _ = disk.sys.unlink(directory.fd, &private);
     match linked {
-        // ENOENT: a sweep took the private name, for the winner's is there.
-        Ok(()) | Err(Errno(libc::EEXIST | libc::ENOENT)) => disk.sync_directory(directory),
+        Ok(()) | Err(Errno(libc::EEXIST)) => disk.sync_directory(directory),
         Err(errno) => Err(failed("link", name, errno)),
     }
 }

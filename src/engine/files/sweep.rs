@@ -111,8 +111,8 @@ impl Files {
         Ok(removed)
     }
 
-    /// Private names of files that are made once. They are of no use when the
-    /// file is there, even to a maker who still lives.
+    /// Private names of files that are made once. A maker who still lives makes
+    /// another (`publish::once`).
     pub(super) fn sweep_root(&self, root: &Root) -> Result<u64> {
         let path = paths::c_path(root.path.clone())?;
         let Some(directory) = root.disk.directory(&path)? else {
@@ -122,11 +122,7 @@ impl Files {
         let names = sys.names(directory.fd);
         let mut removed = 0;
         for name in names.map_err(|errno| failed("list", &path, errno))? {
-            let Some(made) = paths::own_temporary(&name) else {
-                continue;
-            };
-            let made = CString::new(paths::record_name(made)).unwrap_or_default();
-            if sys.stat_at(directory.fd, &made).is_ok() {
+            if paths::own_temporary(&name).is_some() {
                 removed += u64::from(unlink(&root.disk, &directory, &name));
             }
         }
