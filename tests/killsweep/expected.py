@@ -52,6 +52,14 @@ def committed(old, new):
     need(new["commit"]["schema"] == "symlease-commit-v1", "the manifest")
 
 
+def replayed(old, new):
+    if new["status"] == "committing":  # taken up, and not ended
+        need(new["commit"] == old["commit"] and new["token"] == old["token"], "manifest, token")
+        need(new["replays"] == old.get("replays", 0) + 1, "replays")
+    else:
+        completed(old, new)
+
+
 # operation: (rule for its work ids, rule for its targets); absent in both: nothing changes.
 RULES = {
     "first": (claimed, claimed),
@@ -66,7 +74,7 @@ RULES = {
     "replay": (completed, None),
     "commit": (committed, None),
     "commit-empty": (committed, None),
-    "replay-commits": (completed, None),
+    "replay-commits": (replayed, None),
     "group-claim": (None, claimed),
     "group-claim-expired": (None, claimed),
     "group-heartbeat": (None, renewed),
