@@ -101,7 +101,7 @@ def check_commit_kill(c, checks):
     work, before, after = proof["work"], proof["before"] or {}, proof["after"] or {}
     now = c.records().get(work, {})
     faults = []
-    for when, record in (("before", before), ("after", after)):
+    for when, record in (("before", before), ("at", after)):
         if record.get("status") != "committing":
             faults.append(f"{when} the kill the record was {record.get('status')}, not committing")
         if record.get("owner") != "mid-commit":
@@ -138,7 +138,7 @@ def check_hold_kill(c, checks):
     now = c.records().get(work, {})
     held = [t for t in proof["left"]["target"].values() if t.get("owner") == "mid-hold"]
     faults = []
-    for when, record in (("before", before), ("after", after)):
+    for when, record in (("before", before), ("at", after)):
         if record.get("status") != "leased" or record.get("owner") != "mid-hold":
             faults.append(f"{when} the kill the record was {record.get('status')} by {record.get('owner')}")
     if not held:

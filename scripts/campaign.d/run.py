@@ -124,11 +124,17 @@ class Play:
         before = disk.read(record)
         staged = disk.tree(self.campaign / "staging")
         child = self.children[who]
-        child.send_signal(signal.SIGKILL)
-        child.wait(timeout=5)
-        # Nothing of it can write any more: this is what it left.
+        # Stopped it writes no more, and its session still lives: what is seen
+        # now is what it leaves. Once it is dead others take over within
+        # milliseconds, faster than anybody can look.
+        child.send_signal(signal.SIGSTOP)
+        _, stopped = os.waitpid(child.pid, os.WUNTRACED)
+        if not os.WIFSTOPPED(stopped):
+            raise Failed(f"{who} ended before it was killed: see {who}.log")
         after = disk.read(record)
         left = disk.snapshot(self.campaign)
+        child.send_signal(signal.SIGKILL)
+        child.wait(timeout=5)
         self.watcher.look()
         self.proofs[who] = {
             "expected": expected,
@@ -167,8 +173,10 @@ class Play:
         self.start("mid-hold", RUN, pause="HOLD")
         self.start("steady", RUN)
         started = time.monotonic()
-        self.kill_paused("mid-commit", "committing")
+        # In this order: who replays the commit within milliseconds of that death
+        # then lives to say so.
         self.kill_paused("mid-hold", "leased")
+        self.kill_paused("mid-commit", "committing")
         self.start("newcomer", NEWCOMER, once=True)
         self.ended({"steady": RUN - (time.monotonic() - started), "newcomer": NEWCOMER})
         self.watcher.look()
