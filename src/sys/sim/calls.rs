@@ -312,7 +312,9 @@ impl Sys for Simulated {
             return;
         };
         let wake = state.now.saturating_add(nanoseconds);
-        state.processes[self.process].asleep = wake;
+        let process = &mut state.processes[self.process];
+        process.asleep = wake;
+        process.slept = process.slept.saturating_add(nanoseconds);
         drop(state);
         if !task::pause() {
             let mut state = self.kernel.state();

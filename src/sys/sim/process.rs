@@ -98,6 +98,8 @@ pub struct Process {
     pub hook: Option<(u64, Hook)>,
     /// True time until which it sleeps.
     pub asleep: u64,
+    /// Nanoseconds that it has asked to sleep.
+    pub slept: u64,
     /// True time until which it is stopped.
     pub stopped: u64,
     /// Forks begun.

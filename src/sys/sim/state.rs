@@ -22,6 +22,9 @@ pub struct Change {
     pub call: u64,
     /// True time.
     pub now: u64,
+    /// Whether its process held the lock file beside it then; `None`: there is
+    /// no such file.
+    pub locked: Option<bool>,
 }
 
 /// All of it.
@@ -268,6 +271,16 @@ impl State {
             operation: self.processes[process].operation,
             call: self.calls,
             now: self.now,
+            locked: self.locked_beside(process, directory, name),
         });
+    }
+
+    fn locked_beside(&self, process: usize, directory: usize, name: &[u8]) -> Option<bool> {
+        let beside = [name, b".lock"].concat();
+        let node = self.child(directory, &beside).ok()?;
+        let own = &self.processes[process].descriptors;
+        let holders = self.disk.nodes[node].locks.iter();
+        let mut holders = holders.filter(|_| !self.disk.nodes[node].shared);
+        Some(holders.any(|holder| own.values().any(|mine| mine == holder)))
     }
 }

@@ -32,7 +32,9 @@ pub const CORPUS: &str = "/c/corpus";
 /// Seconds that a lease lives.
 pub const TTL: f64 = 10.0;
 /// Seconds that a lock is waited for.
-const LOCK_TIMEOUT: f64 = 0.1;
+pub const LOCK_TIMEOUT: f64 = 0.1;
+/// How often a call is repeated that ended E_INDETERMINATE.
+const REPEATS: usize = 3;
 /// Indices of the coverage map that candidates come from.
 const EDGES: u64 = 14;
 
@@ -126,8 +128,26 @@ impl Client {
         })
     }
 
-    /// Runs one call and notes it. A dead process learns nothing.
-    pub fn call(&self, asked: Asked, run: impl FnOnce(&Campaign) -> Got) -> Option<Got> {
+    /// Runs one call and notes it. What ends E_INDETERMINATE is called again,
+    /// as every coordinator should. A dead process learns nothing.
+    pub fn call(&self, asked: Asked, mut run: impl FnMut(&Campaign) -> Got) -> Option<Got> {
+        let (mut got, mut first) = self.call_once(&asked, None, &mut run);
+        for _ in 0..REPEATS {
+            let unknown = self.history.borrow().entries[first as usize - 1].unknown();
+            if got.is_none() || !unknown {
+                break;
+            }
+            (got, first) = self.call_once(&asked, Some(first), &mut run);
+        }
+        got
+    }
+
+    fn call_once(
+        &self,
+        asked: &Asked,
+        repeats: Option<u64>,
+        run: &mut dyn FnMut(&Campaign) -> Got,
+    ) -> (Option<Got>, u64) {
         let process = self.sys.number();
         let at = {
             let mut state = self.kernel.state();
@@ -140,8 +160,10 @@ impl Client {
                 begin: state.calls,
                 end: None,
                 failed: state.processes[process].failed,
+                slept: state.processes[process].slept,
                 opening: self.opening,
-                asked,
+                repeats,
+                asked: asked.clone(),
                 got: None,
             });
             history.entries.len() - 1
@@ -149,14 +171,15 @@ impl Client {
         let got = run(&self.campaign);
         let mut state = self.kernel.state();
         if !state.processes[process].alive {
-            return None;
+            return (None, at as u64 + 1);
         }
         state.processes[process].operation = 0;
         let entry = &mut self.history.borrow_mut().entries[at];
         entry.end = Some(state.calls);
         entry.failed = state.processes[process].failed - entry.failed;
+        entry.slept = state.processes[process].slept - entry.slept;
         entry.got = Some(got.clone());
-        Some(got)
+        (Some(got), at as u64 + 1)
     }
 
     /// From here on its session may end: the campaign is about to be closed.
@@ -306,16 +329,16 @@ impl Client {
             });
         }
         let asked = Asked::Commit(id.clone(), token.clone(), offered);
-        let run = |campaign: &Campaign| {
+        let mut run = |campaign: &Campaign| {
             let done = campaign.commit(&id, &token, CORPUS.as_bytes(), &offers);
             answered(done, |(answer, outcomes)| {
                 Got::Commit(answer, outcomes.iter().map(|one| one.novel_bits).sum())
             })
         };
-        let first = self.call(asked.clone(), run);
+        let first = self.call(asked.clone(), &mut run);
         // Who gets an error asks once more, as a coordinator would.
         if matches!(first, Some(Got::Failed(_))) && random.chance(700) {
-            self.call(asked, run);
+            self.call(asked, &mut run);
         }
     }
 

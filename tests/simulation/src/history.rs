@@ -95,8 +95,12 @@ pub struct Entry {
     pub end: Option<u64>,
     /// Errors that the kernel gave it.
     pub failed: u64,
+    /// Nanoseconds that it slept.
+    pub slept: u64,
     /// The opening of the campaign that it was made on.
     pub opening: usize,
+    /// The call before it that ended E_INDETERMINATE, and that it repeats.
+    pub repeats: Option<u64>,
     /// What was asked.
     pub asked: Asked,
     /// What was answered, where it returned.
@@ -107,6 +111,16 @@ impl Entry {
     /// Whether it returned without an error.
     pub fn succeeded(&self) -> bool {
         matches!(&self.got, Some(got) if !matches!(got, Got::Failed(_)))
+    }
+
+    /// Whether it ended E_INDETERMINATE.
+    pub fn unknown(&self) -> bool {
+        let unknown = |kind: &Kind| matches!(kind, Kind::Indeterminate | Kind::Unsettled);
+        match &self.got {
+            Some(Got::Failed(error)) => unknown(&error.kind),
+            Some(Got::Replayed(_, Some(kind))) => unknown(kind),
+            _ => false,
+        }
     }
 
     /// The kind of its error.

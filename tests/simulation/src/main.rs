@@ -1,7 +1,7 @@
 //! The command.
 use std::collections::BTreeMap;
 
-use simulation::check::{check, SWITCHES};
+use simulation::check::check;
 use simulation::plan::Plan;
 use simulation::world::World;
 
@@ -27,7 +27,7 @@ fn main() {
             }
         }
         let mut seen = std::collections::BTreeSet::new();
-        for broken in check(&plan, &run, SWITCHES) {
+        for broken in check(&plan, &run) {
             if trace {
                 println!("{broken:?}");
             }

@@ -37,7 +37,7 @@ impl Checker<'_> {
                     .zip(answers)
                     .find_map(|((id, token), answer)| match answer {
                         Ok(answer) => self.stepped(entry, id, token, *answer),
-                        Err(Kind::Indeterminate) => None,
+                        Err(Kind::Indeterminate | Kind::Unsettled) => None,
                         Err(_) => self.unchanged(entry, id, leases),
                     }),
                 (
@@ -48,8 +48,8 @@ impl Checker<'_> {
                     | Asked::Complete(id, _)
                     | Asked::Replay(id, _)
                     | Asked::Verify(id, _),
-                    Some(Got::Failed(error)),
-                ) if error.kind != Kind::Indeterminate => self.unchanged(entry, id, &[]),
+                    Some(Got::Failed(_)),
+                ) if !entry.unknown() => self.unchanged(entry, id, &[]),
                 _ => None,
             };
             broken.extend(

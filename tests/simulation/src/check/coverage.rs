@@ -35,6 +35,20 @@ pub fn missing(bits: &Bits, edges: &[Edge]) -> Option<Edge> {
     edges.iter().find_map(lacks)
 }
 
+/// The bits of a logged merge.
+pub fn logged(path: &[u8], bytes: &[u8], count: u32) -> Vec<Edge> {
+    let place = b"/c/.coverage_owner/claim-transactions/";
+    if !path.starts_with(place) || !path.ends_with(b".json") {
+        return Vec::new();
+    }
+    let found = Transaction::parse(count, bytes);
+    let records = found.map_or(Vec::new(), |found| found.records);
+    records
+        .into_iter()
+        .flat_map(|record| record.entries)
+        .collect()
+}
+
 impl Checker<'_> {
     /// The authority's history.
     pub(super) fn coverage(&mut self) {
@@ -109,37 +123,17 @@ impl Checker<'_> {
     /// After a power cut all that callers were told of is in the shards, or in
     /// transactions that are still to be rolled forward.
     fn kept(&mut self, cut: &Cut) {
-        let mut bits = Bits::new();
-        for (path, bytes) in &cut.files {
-            let count = self.plan.coverage_shards;
-            if let Some(number) = shard_of(path) {
-                if let Ok(shard) = Shard::parse(number, count, bytes) {
-                    add(&mut bits, &shard.entries);
-                }
-            } else if path.starts_with(b"/c/.coverage_owner/claim-transactions/")
-                && path.ends_with(b".json")
-            {
-                if let Ok(found) = Transaction::parse(count, bytes) {
-                    for record in found.records {
-                        add(&mut bits, &record.entries);
-                    }
-                }
-            }
-        }
+        let bits = self.recovered(cut);
         let mut broken = Vec::new();
         for entry in &self.history.entries {
             if entry.end.is_none_or(|end| end > cut.call) {
                 continue;
             }
             let told: Vec<Vec<Edge>> = match (&entry.asked, &entry.got) {
-                // What was known before is somebody else's, unless answers about
-                // it are durable too.
-                (Asked::Merge(candidates), Some(Got::Novel(_)))
-                    if self.switches.durable_answers =>
-                {
+                // New or known: either is told for ever.
+                (Asked::Merge(candidates), Some(Got::Novel(_))) => {
                     candidates.iter().map(|one| one.edges.clone()).collect()
                 }
-                (_, Some(Got::Novel(lists))) => lists.clone(),
                 _ => continue,
             };
             for edges in told {

@@ -1,8 +1,7 @@
-//! Groups are whole: H1, H2, and with intents G1.
+//! Groups are whole: H1, H2. What intents say: `intents`.
 
 use symlease::campaign::work::Claimed;
 use symlease::campaign::Answer;
-use symlease::error::Kind;
 use symlease::record::lease::Lease;
 
 use super::{record_of, Checker};
@@ -30,9 +29,7 @@ impl Checker<'_> {
                     self.whole(entry, ids, token, None)
                 }
                 (Asked::GroupRelease(..), Some(Got::Step(Answer::Ok))) => self.gone(entry, ids),
-                (_, Some(Got::Failed(error))) if error.kind != Kind::Indeterminate => {
-                    self.restored(entry, ids)
-                }
+                (_, Some(Got::Failed(_))) if !entry.unknown() => self.restored(entry, ids),
                 (_, Some(Got::Failed(_)) | None) => None,
                 _ => self.silent(entry, ids),
             };
@@ -46,7 +43,7 @@ impl Checker<'_> {
     }
 
     /// Where a member's versions are.
-    fn member(&self, id: &str) -> Option<&Vec<u8>> {
+    pub(super) fn member(&self, id: &str) -> Option<&Vec<u8>> {
         self.leases
             .keys()
             .find(|path| record_of(path).is_some_and(|(_, found)| found == id))
@@ -55,7 +52,10 @@ impl Checker<'_> {
     /// What an operation published last for a member: a record or nothing.
     fn last_of(&self, entry: &Entry, id: &str) -> Option<Option<&Lease>> {
         let path = self.member(id)?;
-        let (at, _) = self.timelines.0[path].by(entry.operation).last()?;
+        let mine = self.timelines.0[path].by(entry.operation);
+        let (at, _) = mine
+            .filter(|(_, version)| !self.settled(path, version))
+            .last()?;
         Some(self.leases[path][at].as_ref())
     }
 
@@ -90,7 +90,8 @@ impl Checker<'_> {
                 continue;
             };
             let versions = &self.timelines.0[path];
-            let mut own = versions.by(entry.operation);
+            let own = versions.by(entry.operation);
+            let mut own = own.filter(|(_, version)| !self.settled(path, version));
             let Some((first, _)) = own.next() else {
                 continue;
             };

@@ -31,8 +31,13 @@ impl Checker<'_> {
                 let mut earlier = timeline.versions[..at].iter();
                 // What one operation publishes twice is a restored member (H2):
                 // the groups' check looks at it.
-                let again = earlier.any(|other| other.operation == version.operation);
+                let again = earlier.any(|other| {
+                    other.operation == version.operation && !self.settled(path, other)
+                });
+                // Published again: a sync after one that failed proves nothing (F17).
+                let same = old.bytes == version.bytes || self.once_more(path, version);
                 let wrong = match (table, again) {
+                    _ if same || self.settled(path, version) => None,
                     ("target", true) => None,
                     _ => self.follows(table, &id, before, after, (old, version)),
                 };
@@ -124,6 +129,21 @@ impl Checker<'_> {
         })
     }
 
+    /// A release that is repeated puts the record back to remove it again (F17).
+    fn once_more(&self, path: &[u8], version: &Version) -> bool {
+        let entry = self.history.of(version.operation);
+        let Some(first) = entry.and_then(|entry| entry.repeats) else {
+            return false;
+        };
+        let released = matches!(
+            entry.map(|entry| &entry.asked),
+            Some(Asked::GroupRelease(..))
+        );
+        let mut there = self.timelines.0[path].versions.iter();
+        released
+            && there.any(|other| other.operation < first.max(1) && other.bytes == version.bytes)
+    }
+
     /// Why a record's holder was to be left alone at `now` on the caller's
     /// clock; `None`: it was abandoned, past its TTL, or its session was dead.
     fn robbed(
@@ -182,10 +202,10 @@ impl Checker<'_> {
         let mut broken = Vec::new();
         for (path, leases) in &self.leases {
             let versions = &self.timelines.0[path].versions;
-            let mut highest = 0;
+            let mut highest = (0, 0);
             for (version, lease) in versions.iter().zip(leases) {
                 let Some(lease) = lease else {
-                    highest = 0;
+                    highest = (0, 0);
                     continue;
                 };
                 let entry = self.history.of(version.operation);
@@ -197,11 +217,12 @@ impl Checker<'_> {
                     continue;
                 }
                 let fence = lease.fence().unwrap_or(0);
-                if fence <= highest {
-                    let by = version.operation;
+                // One call may publish its record twice: settled, and again.
+                if fence <= highest.0 && version.operation != highest.1 {
+                    let (by, highest) = (version.operation, highest.0);
                     broken.push(format!("{}: {fence} by {by} after {highest}", show(path)));
                 }
-                highest = fence.max(highest);
+                highest = highest.max((fence, version.operation));
             }
         }
         for text in broken {
@@ -239,6 +260,10 @@ fn kept(id: &str, before: &Lease, after: &Lease, asked: &Asked) -> Option<(&'sta
             names(who, with) && before.status() == Status::Committing
         }
         (Status::Done, Asked::ReplayCommits) => before.status() == Status::Committing,
+        // Says that the commit is taken up again (C7).
+        (Status::Committing, Asked::ReplayCommits) => {
+            before.status() == Status::Committing && after.replays() == before.replays() + 1
+        }
         _ => false,
     };
     if !may {

@@ -5,7 +5,9 @@ mod answers;
 mod audit;
 mod coverage;
 mod groups;
+mod intents;
 mod lease;
+mod once;
 mod power;
 mod timeline;
 
@@ -13,6 +15,7 @@ use std::collections::BTreeMap;
 
 use symlease::record::lease::Lease;
 
+use self::intents::Standing;
 pub use self::timeline::{Timeline, Timelines, Version};
 use crate::history::History;
 use crate::plan::Plan;
@@ -27,36 +30,23 @@ pub struct Violation {
     pub text: String,
 }
 
-/// Promises that parts of the library do not keep yet: checked where they are
-/// on.
-#[derive(Clone, Copy, Debug)]
-pub struct Switches {
-    /// A group change by a process that died is settled by the next call (G1).
-    pub group_intents: bool,
-    /// DONE, ALREADY and known bits are answered only from what is durable.
-    pub durable_answers: bool,
-}
-
-/// What holds for the library as it stands.
-pub const SWITCHES: Switches = Switches {
-    group_intents: false,
-    durable_answers: false,
-};
-
 /// One schedule under the checker.
 pub struct Checker<'a> {
     plan: &'a Plan,
     history: &'a History,
     timelines: Timelines,
     leases: BTreeMap<Vec<u8>, Vec<Option<Lease>>>,
+    /// Group changes that stood written (G1).
+    intents: Vec<Standing>,
     /// Session names to openings.
     sessions: BTreeMap<String, usize>,
-    switches: Switches,
+    /// When each process died, by the kernel's count of calls.
+    died: Vec<Option<u64>>,
     violations: Vec<Violation>,
 }
 
 /// Everything that a run broke. The audit runs in the run's kernel.
-pub fn check(plan: &Plan, run: &Run, switches: Switches) -> Vec<Violation> {
+pub fn check(plan: &Plan, run: &Run) -> Vec<Violation> {
     if !run.ended {
         let text = "the schedule does not end".to_string();
         return vec![Violation { id: "L3", text }];
@@ -67,14 +57,29 @@ pub fn check(plan: &Plan, run: &Run, switches: Switches) -> Vec<Violation> {
         history: &history,
         timelines: Timelines::new(&run.journal, &history.cuts),
         leases: BTreeMap::new(),
+        intents: Vec::new(),
         sessions: BTreeMap::new(),
-        switches,
+        died: run
+            .kernel
+            .state()
+            .processes
+            .iter()
+            .map(|one| one.died)
+            .collect(),
         violations: Vec::new(),
     };
+    checker.standing();
     checker.transitions();
     checker.answers();
     checker.groups();
+    checker.whole_again();
+    checker.once();
+    checker.repeated();
+    checker.quiet();
+    checker.locked();
+    checker.bounded();
     checker.power();
+    checker.durable_answers();
     checker.coverage();
     checker.audit(&run.kernel);
     checker.violations
@@ -99,7 +104,9 @@ pub fn record_of(path: &[u8]) -> Option<(&'static str, String)> {
         ".target_lease_table" => "target",
         _ => return None,
     };
-    let (_, name) = rest.split_once('/')?;
+    let (folder, name) = rest.split_once('/')?;
+    // Intents are called after a member.
+    folder.parse::<u32>().ok()?;
     let id = name.strip_suffix(".json")?;
     (id.len() == 64).then(|| (table, id.to_string()))
 }

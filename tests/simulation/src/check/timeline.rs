@@ -20,6 +20,10 @@ pub struct Version {
     pub now: u64,
     /// Power cuts before it.
     pub epoch: usize,
+    /// Its place among all changes and cuts: counts of calls may be equal.
+    pub order: u64,
+    /// Whether its writer held its lock; `None`: it has no lock file.
+    pub locked: Option<bool>,
 }
 
 /// A name's contents, the first one being its absence.
@@ -43,6 +47,14 @@ impl Timeline {
                 };
                 version.call <= end && until >= begin
             })
+    }
+
+    /// The version that was current just before a place among all changes.
+    pub fn before(&self, order: u64) -> usize {
+        let after = self
+            .versions
+            .partition_point(|version| version.order < order);
+        after.saturating_sub(1)
     }
 
     /// The versions that an operation published.
@@ -72,6 +84,8 @@ impl Timelines {
                 call: 0,
                 now: 0,
                 epoch,
+                order: 0,
+                locked: None,
             };
             let timeline = all
                 .0
@@ -85,6 +99,8 @@ impl Timelines {
                 call: change.call,
                 now: change.now,
                 epoch,
+                order: 2 * at as u64 + 2,
+                locked: change.locked,
             });
         }
         for (number, cut) in cuts.iter().enumerate().skip(epoch) {
@@ -102,6 +118,8 @@ impl Timelines {
                 call: cut.call,
                 now: cut.now,
                 epoch,
+                order: 2 * cut.journal as u64 + 1,
+                locked: None,
             });
         }
     }
