@@ -194,8 +194,8 @@ impl Campaign {
             }
             contents.push(content);
         }
-        for offer in offers {
-            self.store.settle(&offer.staged)?;
+        for (offer, content) in offers.iter().zip(&contents) {
+            self.store.settle(&offer.staged, content)?;
         }
         Ok(contents)
     }

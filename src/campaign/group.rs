@@ -115,6 +115,16 @@ impl Campaign {
         members: &Members,
         token: &str,
     ) -> Result<(Answer, Option<Held>)> {
+        self.group_heartbeat_until(self.engine.deadline(), members, token)
+    }
+
+    /// The same, waiting for locks until a time of the engine's clock.
+    pub fn group_heartbeat_until(
+        &self,
+        deadline: u64,
+        members: &Members,
+        token: &str,
+    ) -> Result<(Answer, Option<Held>)> {
         let now = self.now()?;
         let session = self.engine.session(Table::Target)?;
         let mut lease = None;
@@ -124,12 +134,13 @@ impl Campaign {
             lease = Some(super::held(&next, self.settings.target_ttl));
             Ok(Change::Put(checked_size(id, &next)?))
         };
+        let mut decide = |reads: &[Read]| {
+            let (changes, what) = step(members, token, reads, &mut renew)?;
+            answer = what;
+            Ok(changes)
+        };
         self.engine
-            .transact(Table::Target, &members.ids, &mut |reads| {
-                let (changes, what) = step(members, token, reads, &mut renew)?;
-                answer = what;
-                Ok(changes)
-            })?;
+            .transact_until(deadline, Table::Target, &members.ids, &mut decide)?;
         Ok((answer, lease.filter(|_| answer == Answer::Ok)))
     }
 

@@ -21,6 +21,7 @@ impl Campaign {
     /// this call completed, and the first error. `limit` 0: all.
     pub fn replay_commits(&self, corpus: &[u8], limit: usize) -> (u64, Result<()>) {
         let mut first = self.engine.sweep().map(|_| ());
+        self.store.sweep();
         let mut unknown = Vec::new();
         let mut replayed = self.end_replays(&mut unknown, &mut first);
         let found = self.committing().and_then(|found| Ok((found, self.now()?)));

@@ -79,6 +79,15 @@ impl Campaign {
 
     /// Renews many leases with shared syncs. One answer an entry, in order.
     pub fn heartbeat_many(&self, leases: &[(String, String)]) -> Result<Vec<Renewed>> {
+        self.heartbeat_many_until(self.engine.deadline(), leases)
+    }
+
+    /// The same, waiting for locks until a time of the engine's clock.
+    pub fn heartbeat_many_until(
+        &self,
+        deadline: u64,
+        leases: &[(String, String)],
+    ) -> Result<Vec<Renewed>> {
         let now = self.now()?;
         // One that cannot be made is every entry's error (H3).
         let session = match leases {
@@ -104,7 +113,7 @@ impl Campaign {
                     _ => round.push(entry),
                 }
             }
-            self.heartbeat_round(leases, &round, now, &session, &mut answers);
+            self.heartbeat_round(deadline, leases, &round, now, &session, &mut answers);
             order = later;
         }
         Ok(answers)
@@ -112,6 +121,7 @@ impl Campaign {
 
     fn heartbeat_round(
         &self,
+        deadline: u64,
         leases: &[(String, String)],
         round: &[usize],
         now: f64,
@@ -129,18 +139,18 @@ impl Campaign {
         }
         let keys: Vec<String> = good.iter().map(|entry| leases[*entry].0.clone()).collect();
         let default = self.settings.work_ttl;
-        let outcomes = self
-            .engine
-            .batch(Table::Work, &keys, &mut |position, read| {
-                let entry = good[position];
-                let (id, token) = &leases[entry];
-                let record = decode(id, read)?;
-                let session = session.as_ref().map_err(Clone::clone)?.as_deref();
-                let step = model::heartbeat(record.as_ref(), token, now, session);
-                let (answer, lease, change) = outcome(id, record.as_ref(), step, default)?;
-                answers[entry] = Ok((answer, lease));
-                Ok(change)
-            });
+        let outcomes =
+            self.engine
+                .batch_until(deadline, Table::Work, &keys, &mut |position, read| {
+                    let entry = good[position];
+                    let (id, token) = &leases[entry];
+                    let record = decode(id, read)?;
+                    let session = session.as_ref().map_err(Clone::clone)?.as_deref();
+                    let step = model::heartbeat(record.as_ref(), token, now, session);
+                    let (answer, lease, change) = outcome(id, record.as_ref(), step, default)?;
+                    answers[entry] = Ok((answer, lease));
+                    Ok(change)
+                });
         for (position, outcome) in outcomes.into_iter().enumerate() {
             if let Err(error) = outcome {
                 answers[good[position]] = Err(error);

@@ -1,11 +1,14 @@
 //! Staged results and the corpora they are published into. Shared by every
 //! engine: results are files wherever the records are.
 
+mod staged;
+
 use std::ffi::CString;
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use self::staged::Staged;
 use super::files::disk::{failed, Directory, Disk};
 use super::files::paths::c_path;
 use crate::error::{Error, Kind, Result};
@@ -60,6 +63,7 @@ impl Spot {
 /// The files of commits.
 pub struct Store {
     disk: Disk,
+    staged: Staged,
 }
 
 /// A file as an open directory and a name in it.
@@ -73,6 +77,7 @@ impl Store {
     pub fn new(sys: Arc<dyn Sys>, durable: bool, file_mode: u32) -> Store {
         Store {
             disk: Disk::new(sys, durable, file_mode),
+            staged: Staged::default(),
         }
     }
 
@@ -83,24 +88,6 @@ impl Store {
             Some(place) => self.content_at(&place),
             None => Ok(None),
         }
-    }
-
-    /// Makes a staged file durable: its bytes and its name.
-    pub fn settle(&self, path: &[u8]) -> Result<()> {
-        let missing = || Error::new(Kind::Io, format!("staged {}: gone", show(path)));
-        let place = self.place(path)?.ok_or_else(missing)?;
-        let fd = self
-            .disk
-            .sys
-            .open(Some(place.directory.fd), &place.name, Open::Read, 0)
-            .map_err(|errno| failed("open", &place.name, errno))?;
-        let synced = match self.disk.durable {
-            true => self.disk.sys.sync(fd),
-            false => Ok(()),
-        };
-        self.disk.sys.close(fd);
-        synced.map_err(|errno| failed("sync", &place.name, errno))?;
-        self.disk.sync_directory(&place.directory)
     }
 
     /// Writes the map beside a staged result, in place of an older one. It

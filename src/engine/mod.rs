@@ -87,17 +87,42 @@ pub type DecideOne<'a> = dyn FnMut(usize, &Read) -> Result<Change> + 'a;
 /// Shared state under keys. Every call is bounded by the engine's lock
 /// time-out, measured on the monotonic clock (L3).
 pub trait Engine: Send + Sync {
+    /// Until when a call that begins now waits for locks, on the monotonic clock.
+    fn deadline(&self) -> u64;
+
+    /// [`Engine::transact_until`] the deadline of a call that begins now.
+    fn transact(&self, table: Table, keys: &[String], decide: &mut Decide<'_>) -> Result<()> {
+        self.transact_until(self.deadline(), table, keys, decide)
+    }
+
+    /// [`Engine::batch_until`] the deadline of a call that begins now.
+    fn batch(&self, table: Table, keys: &[String], decide: &mut DecideOne<'_>) -> Vec<Result<()>> {
+        self.batch_until(self.deadline(), table, keys, decide)
+    }
+
     /// Locks `keys` (sorted, each once; the caller's duty), reads them, asks
     /// `decide`, publishes the changes as one. When a publish fails the members
     /// already changed are restored while all locks are still held (H2). An
     /// error from `decide` changes nothing. What a writer of several keys left
     /// half done when it died is settled first (G1).
-    fn transact(&self, table: Table, keys: &[String], decide: &mut Decide<'_>) -> Result<()>;
+    fn transact_until(
+        &self,
+        deadline: u64,
+        table: Table,
+        keys: &[String],
+        decide: &mut Decide<'_>,
+    ) -> Result<()>;
 
     /// Judges and publishes keys (sorted, each once) on their own, sharing
     /// syncs: all data is synced before any name, each touched directory once.
     /// One answer a key; a failure of one never stops another (H3).
-    fn batch(&self, table: Table, keys: &[String], decide: &mut DecideOne<'_>) -> Vec<Result<()>>;
+    fn batch_until(
+        &self,
+        deadline: u64,
+        table: Table,
+        keys: &[String],
+        decide: &mut DecideOne<'_>,
+    ) -> Vec<Result<()>>;
 
     /// Locks coverage `shards` (rising, each once), settles what a dead writer
     /// left pending on them (C5), reads them, asks `decide`, and publishes the

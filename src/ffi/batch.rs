@@ -34,7 +34,10 @@ pub unsafe extern "C" fn symlease_heartbeat_many(
                 optional_slice_mut(results, n, "results")?,
             )
         };
-        write(results, &renew(campaign, leases)?);
+        write(
+            results,
+            &renew(campaign, campaign.engine().deadline(), leases)?,
+        );
         Ok(SYMLEASE_OK)
     })
 }
@@ -69,11 +72,14 @@ pub unsafe extern "C" fn symlease_heartbeat_all(
                 Out::optional(stats, "stats")?,
             )
         };
-        let work = renew(campaign, leases)?;
-        let target: Vec<symlease_status> = groups
-            .iter_mut()
-            .map(|group| group::heartbeat(campaign, group).unwrap_or_else(|error| fail(&error)))
-            .collect();
+        // One for the whole call (L3): who comes after it still tries once.
+        let deadline = campaign.engine().deadline();
+        let work = renew(campaign, deadline, leases)?;
+        let beat = |group: &mut symlease_group| {
+            let status = group::heartbeat(campaign, deadline, group);
+            status.unwrap_or_else(|error| fail(&error))
+        };
+        let target: Vec<symlease_status> = groups.iter_mut().map(beat).collect();
         let good = |all: &[symlease_status]| all.iter().filter(|s| **s == SYMLEASE_OK).count();
         stats.put(symlease_heartbeat_stats {
             work_ok: good(&work) as u64,
@@ -95,7 +101,11 @@ fn write(results: Option<&mut [symlease_status]>, all: &[symlease_status]) {
 }
 
 /// One status an entry. An entry whose own fields are wrong fails alone.
-fn renew(campaign: &Campaign, leases: &mut [symlease_lease]) -> Result<Vec<symlease_status>> {
+fn renew(
+    campaign: &Campaign,
+    deadline: u64,
+    leases: &mut [symlease_lease],
+) -> Result<Vec<symlease_status>> {
     let mut statuses = vec![SYMLEASE_E_INTERNAL; leases.len()];
     let mut asked = Vec::with_capacity(leases.len());
     let mut places = Vec::with_capacity(leases.len());
@@ -108,7 +118,7 @@ fn renew(campaign: &Campaign, leases: &mut [symlease_lease]) -> Result<Vec<symle
             Err(error) => statuses[place] = fail(&error),
         }
     }
-    let answers = campaign.heartbeat_many(&asked)?;
+    let answers = campaign.heartbeat_many_until(deadline, &asked)?;
     for ((place, names), answer) in places.into_iter().zip(&asked).zip(answers) {
         let renewed =
             answer.and_then(|(what, held)| work::renew(&mut leases[place], what, &names.0, held));

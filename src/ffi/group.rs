@@ -101,7 +101,7 @@ pub unsafe extern "C" fn symlease_group_heartbeat(
     guard("symlease_group_heartbeat", || {
         // SAFETY: the caller's contract, as above.
         let (campaign, group) = unsafe { (open_handle(campaign)?, reference_mut(group, "group")?) };
-        heartbeat(campaign, group)
+        heartbeat(campaign, campaign.engine().deadline(), group)
     })
 }
 
@@ -147,10 +147,11 @@ pub unsafe extern "C" fn symlease_group_verify(
 
 pub(super) fn heartbeat(
     campaign: &Campaign,
+    deadline: u64,
     group: &mut symlease_group,
 ) -> Result<symlease_status> {
     let (members, token) = names(group)?;
-    let (what, held) = campaign.group_heartbeat(&members, &token)?;
+    let (what, held) = campaign.group_heartbeat_until(deadline, &members, &token)?;
     renew(group, &members, what, held)
 }
 

@@ -40,6 +40,7 @@ impl Files {
     /// within one deadline (L3).
     pub(super) fn renew(
         &self,
+        deadline: u64,
         table: Table,
         keys: &[String],
         decide: &mut DecideOne<'_>,
@@ -51,7 +52,6 @@ impl Files {
             Ok(root) => root,
             Err(error) => return vec![Err(error); keys.len()],
         };
-        let deadline = self.deadline(root);
         let mut answers = vec![Ok(()); keys.len()];
         let mut busy = Vec::new();
         if table == Table::Target {

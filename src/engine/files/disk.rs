@@ -265,12 +265,24 @@ impl Disk {
     }
 
     /// Writes a new file's bytes and syncs them.
-    pub(super) fn fill(&self, fd: Fd, name: &CStr, bytes: &[u8]) -> Result<()> {
+    pub(in crate::engine) fn fill(&self, fd: Fd, name: &CStr, bytes: &[u8]) -> Result<()> {
         if self.file_mode & 0o077 != 0 {
             self.sys
                 .set_mode(fd, self.file_mode)
                 .map_err(|errno| failed("set mode of", name, errno))?;
         }
+        self.append(fd, name, bytes)?;
+        if !self.durable {
+            return Ok(());
+        }
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        self.sys
+            .sync(fd)
+            .map_err(|errno| failed("sync", name, errno))
+    }
+
+    /// Writes bytes where a new file ends.
+    pub(in crate::engine) fn append(&self, fd: Fd, name: &CStr, bytes: &[u8]) -> Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
             match self.sys.write(fd, rest) {
@@ -279,12 +291,6 @@ impl Disk {
                 Err(errno) => return Err(failed("write", name, errno)),
             }
         }
-        if !self.durable {
-            return Ok(());
-        }
-        self.syncs.fetch_add(1, Ordering::Relaxed);
-        self.sys
-            .sync(fd)
-            .map_err(|errno| failed("sync", name, errno))
+        Ok(())
     }
 }

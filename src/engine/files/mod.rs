@@ -4,7 +4,7 @@ mod batch;
 mod change;
 pub(super) mod disk;
 mod intent;
-mod known;
+pub(super) mod known;
 mod lock;
 mod merge;
 pub(super) mod paths;
@@ -134,10 +134,6 @@ impl Files {
         })
     }
 
-    fn deadline(&self, root: &Root) -> u64 {
-        root.disk.sys.monotonic().saturating_add(self.lock_timeout)
-    }
-
     /// After a publish every lock's path must still name the locked file: if
     /// one moved, another writer may have been in (L5, F12).
     fn confirm(&self, locks: &[(String, Lock<'_>)]) -> Result<()> {
@@ -178,13 +174,29 @@ impl Drop for Files {
 }
 
 impl Engine for Files {
-    fn transact(&self, table: Table, keys: &[String], decide: &mut Decide<'_>) -> Result<()> {
-        let root = self.root(table)?;
-        self.count(self.change_all(root, table, keys, self.deadline(root), decide))
+    fn deadline(&self) -> u64 {
+        self.monotonic().saturating_add(self.lock_timeout)
     }
 
-    fn batch(&self, table: Table, keys: &[String], decide: &mut DecideOne<'_>) -> Vec<Result<()>> {
-        self.renew(table, keys, decide)
+    fn transact_until(
+        &self,
+        deadline: u64,
+        table: Table,
+        keys: &[String],
+        decide: &mut Decide<'_>,
+    ) -> Result<()> {
+        let root = self.root(table)?;
+        self.count(self.change_all(root, table, keys, deadline, decide))
+    }
+
+    fn batch_until(
+        &self,
+        deadline: u64,
+        table: Table,
+        keys: &[String],
+        decide: &mut DecideOne<'_>,
+    ) -> Vec<Result<()>> {
+        self.renew(deadline, table, keys, decide)
     }
 
     fn merge(&self, shards: &[u32], decide: &mut DecideMerge<'_>) -> Result<()> {

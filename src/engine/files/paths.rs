@@ -19,6 +19,25 @@ pub fn temporary_of(name: &str, process: u32, random: &[u8]) -> String {
     format!("{name}.{process}.{}.tmp", hex(random))
 }
 
+/// What stands between a staged result's name and its copy's own ending: the
+/// directory is the caller's, and has the caller's names in it.
+const COPY: &str = ".symlease.";
+
+/// A staged result's fresh copy before it takes its place.
+pub fn copy_name(staged: &[u8], process: u32, random: &[u8]) -> Vec<u8> {
+    let ending = format!("{COPY}{process}.{}.tmp", hex(random));
+    [staged, ending.as_bytes()].concat()
+}
+
+/// Whether a name in a directory of staged results is such a copy's.
+pub fn is_copy(name: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(name);
+    let Some((_, ending)) = text.rsplit_once(COPY) else {
+        return false;
+    };
+    own_temporary(format!("x.json.{ending}").as_bytes()).is_some()
+}
+
 /// The name without ending behind a temporary of ours: `<name>.json.<pid>.<16
 /// hex digits>.tmp`.
 pub fn own_temporary(name: &[u8]) -> Option<&str> {

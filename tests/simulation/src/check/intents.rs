@@ -229,15 +229,20 @@ impl Checker<'_> {
         let timeline = &self.timelines.0[path];
         let old = timeline.before(first);
         let now = timeline.before(when);
+        // What a power cut left is the last that said the same.
+        let mut back = (0..=now).rev();
+        let found = back.find(|at| {
+            let version = &timeline.versions[*at];
+            version.operation != 0 && version.bytes == timeline.versions[now].bytes
+        });
+        let now = found.unwrap_or(0);
         let new = self.own(path, dead).last().map(|(at, _)| at);
         if now <= old {
             return Side::Old;
         }
         let version = &timeline.versions[now];
         let is = |at: usize| timeline.versions[at].bytes == version.bytes;
-        let counts = version.operation == dead.operation
-            || version.operation == 0
-            || self.settled(path, version);
+        let counts = version.operation == dead.operation || self.settled(path, version);
         match new {
             _ if !counts => Side::Other,
             Some(new) if is(new) && !is(old) => Side::New,
