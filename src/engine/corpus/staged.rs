@@ -13,7 +13,7 @@ use crate::engine::files::known::{Known, Mark};
 use crate::engine::files::paths::{copy_name, is_copy};
 use crate::error::{Error, Kind, Result};
 use crate::record::id::hex;
-use crate::sys::{Errno, Fd, Open};
+use crate::sys::{Errno, Fd, Open, Stat};
 
 /// How often a copy is made anew because a sweep took it.
 const SWEPT_MAX: u32 = 100;
@@ -28,6 +28,12 @@ pub(super) struct Staged {
     /// Directories in which it has looked for copies of the dead (H4). Only
     /// ever tried, so that a fork cannot hang (F4).
     directories: Mutex<BTreeSet<CString>>,
+}
+
+/// A staged file, whatever its name: what a sync failed for is the inode.
+fn file_mark(stat: &Stat) -> Mark {
+    let file = [stat.device.to_le_bytes(), stat.inode.to_le_bytes()].concat();
+    Mark::of(c"staged", "", &file)
 }
 
 impl Store {
@@ -46,34 +52,27 @@ impl Store {
     }
 
     fn sync_staged(&self, place: &Place<'_>, content: &Content) -> Result<()> {
-        let sys = &self.disk.sys;
+        let (sys, known) = (&self.disk.sys, &self.staged.known);
         let fd = self.open_staged(place)?;
-        let identity = sys.stat(fd).map(|stat| (stat.device, stat.inode));
-        let Ok((device, inode)) = identity else {
-            sys.close(fd);
-            return identity
-                .map(|_| ())
-                .map_err(|errno| failed("stat", &place.name, errno));
-        };
-        let bytes = [device.to_le_bytes(), inode.to_le_bytes()].concat();
-        let mark = Mark::of(c"staged", "", &bytes);
-        let doubtful = self.staged.known.is_doubtful(mark);
-        let synced = match doubtful {
-            true => Ok(()),
-            false => sys.sync(fd),
+        let file = sys.stat(fd).map(|stat| file_mark(&stat));
+        let file = file.map_err(|errno| failed("stat", &place.name, errno));
+        let synced = match &file {
+            Ok(file) if !known.is_doubtful(*file) => sys.sync(fd),
+            _ => Ok(()),
         };
         sys.close(fd);
-        if doubtful {
-            self.replace(place, content)?;
-            self.staged.known.synced(mark, true);
+        let file = file?;
+        if synced.is_err() {
+            known.synced(file, false);
         }
-        synced.map_err(|errno| {
-            self.staged.known.synced(mark, false);
-            if self.replace(place, content).is_ok() {
-                self.staged.known.synced(mark, true);
-            }
-            failed("sync", &place.name, errno)
-        })
+        let replaced = match known.is_doubtful(file) {
+            true => self
+                .replace(place, content)
+                .map(|()| known.synced(file, true)),
+            false => Ok(()),
+        };
+        synced.map_err(|errno| failed("sync", &place.name, errno))?;
+        replaced
     }
 
     fn open_staged(&self, place: &Place<'_>) -> Result<Fd> {

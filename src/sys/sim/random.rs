@@ -10,7 +10,8 @@ impl Random {
         Random(seed ^ 0x5851_F42D_4C95_7F2D)
     }
 
-    /// The next 64 bits.
+    /// The next 64 bits. There is always one more: no iterator.
+    #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -5,4 +5,5 @@ pub mod check;
 pub mod client;
 pub mod history;
 pub mod plan;
+pub mod steps;
 pub mod world;
