@@ -14,6 +14,7 @@ pub mod engine;
 pub mod environment;
 pub mod error;
 pub mod ffi;
+pub mod guard;
 pub mod model;
 pub mod record;
 pub mod sys;

@@ -9,6 +9,7 @@ use super::{Answer, Campaign};
 use crate::engine::corpus::{Content, Fate};
 use crate::engine::Table;
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 use crate::model::coverage::bits_in;
 use crate::record::id::sha256_hex;
 use crate::record::lease::Status;
@@ -100,6 +101,9 @@ impl Campaign {
         match self.begin(id, token, text)? {
             // Its own beginning: nothing was merged before.
             (Answer::Ok, true) => self.finish(id, token, manifest, Turn::First),
+            (Answer::Ok, false) if !on(Guard::ReplayNoted) => {
+                self.finish(id, token, manifest, Turn::Replay)
+            }
             (Answer::Ok, false) => match self.take_up(id, token, text)? {
                 Answer::Ok => self.finish(id, token, manifest, Turn::Replay),
                 _ => self.end(id, token, Vec::new(), false),
@@ -235,7 +239,8 @@ impl Campaign {
         };
         for (entry, outcome) in manifest.results.iter().zip(&mut outcomes) {
             let known = !entry.map.is_empty() && outcome.error.is_none();
-            let wanted = turn == Turn::Replay || entry.keep || !known || outcome.novel_bits > 0;
+            let all = turn == Turn::Replay && on(Guard::ReplayAll);
+            let wanted = all || entry.keep || !known || outcome.novel_bits > 0;
             if wanted {
                 let (staged, corpus) =
                     (absolute(base, &entry.staged), absolute(base, &entry.corpus));
@@ -271,6 +276,7 @@ impl Campaign {
                 && lease.status() == Status::Committing
                 && lease.replays() == own
         });
+        let alone = alone || !on(Guard::FirstTurn);
         Ok(if alone { Turn::First } else { Turn::Replay })
     }
 
@@ -284,7 +290,8 @@ impl Campaign {
         recalled: bool,
     ) -> Result<(Answer, Vec<Outcome>)> {
         match self.complete(id, token) {
-            Ok(Answer::Already) => Ok((Answer::Done, outcomes)),
+            Ok(Answer::Already) if on(Guard::CountedOnce) => Ok((Answer::Done, outcomes)),
+            Ok(Answer::Already) => Ok((Answer::Ok, outcomes)),
             Ok(other) => Ok((other, outcomes)),
             Err(error) => {
                 if recalled || is_unknown(&error) {
@@ -349,7 +356,7 @@ impl Campaign {
             let path = String::from_utf8_lossy(&staged).into_owned();
             Error::new(Kind::Corrupt, format!("{path}.map: {why}"))
         };
-        if sha256_hex(&bytes) != entry.map {
+        if sha256_hex(&bytes) != entry.map && on(Guard::SidecarDigest) {
             return Err(corrupt("not the map of the manifest".to_string()));
         }
         let edges = map_edges(&bytes).map_err(corrupt)?;

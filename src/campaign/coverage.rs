@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use super::Campaign;
 use crate::engine::{Change, Read, Side};
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 use crate::model::coverage::{
     bits_in, edges_of, heartbeat_bytes, merge_candidates, normalise, parse_heartbeat,
     preferred_owner, shards_of, stamp, unknown, Heartbeat,
@@ -80,7 +81,10 @@ impl Campaign {
             let change = |shard: &u32| {
                 if touched.binary_search(shard).is_err() {
                     // All of its bits are known: that is for ever.
-                    return Change::Rely;
+                    return match on(Guard::KnownDurable) {
+                        true => Change::Rely,
+                        false => Change::Keep,
+                    };
                 }
                 let mut next = at_hand
                     .remove(shard)
@@ -105,14 +109,18 @@ impl Campaign {
             .map(|shard| self.engine.read_shard(*shard))
             .collect();
         let seen = unknown(&decode_all(&shards, count, &reads)?, edges, count);
-        if seen == bits_in(edges) {
+        if seen == bits_in(edges) || !on(Guard::KnownUnderLock) {
             // Nothing is claimed to be known: no lock is needed, nothing is made.
             return Ok(seen);
         }
         let mut answer = seen;
         self.engine.merge(&shards, &mut |reads| {
             answer = unknown(&decode_all(&shards, count, reads)?, edges, count);
-            Ok((vec![Change::Rely; reads.len()], Vec::new()))
+            let change = match on(Guard::KnownDurable) {
+                true => Change::Rely,
+                false => Change::Keep,
+            };
+            Ok((vec![change; reads.len()], Vec::new()))
         })?;
         Ok(answer)
     }
@@ -128,7 +136,7 @@ impl Campaign {
             .map(|shard| self.engine.read_shard(*shard))
             .collect();
         let mut all = decode_all(&shards, count, &reads)?;
-        for record in pending {
+        for record in pending.into_iter().filter(|_| on(Guard::TransactionRead)) {
             if let Some(shard) = all.get_mut(&record.shard) {
                 shard.add(record.entries.into_iter());
             }
@@ -255,7 +263,8 @@ impl Campaign {
         let Some(size) = self.agree(candidates)? else {
             return Ok(());
         };
-        if self.map_info()?.is_some() && self.fitted.load(Ordering::Relaxed) {
+        let fitted = self.fitted.load(Ordering::Relaxed) || !on(Guard::MapDurable);
+        if self.map_info()?.is_some() && fitted {
             return Ok(());
         }
         debug_assert!(named == 0 || named == size);
@@ -266,7 +275,9 @@ impl Campaign {
             .filter_map(|shard| shard.entries.last())
             .max()
             .copied();
-        if let Some((index, _)) = highest.filter(|(index, _)| u64::from(*index) >= size) {
+        if let Some((index, _)) =
+            highest.filter(|(index, _)| u64::from(*index) >= size && on(Guard::MapBeyond))
+        {
             let text = format!("map: index {index} is set, beyond the size {size}");
             return Err(Error::new(Kind::Mismatch, text));
         }
@@ -284,7 +295,7 @@ impl Campaign {
         let there = self.map_info()?;
         let mismatch = |text: String| Err(Error::new(Kind::Mismatch, text));
         if let (Some(there), Some(named)) = (&there, &self.settings.map_identity) {
-            if there.identity != *named {
+            if there.identity != *named && on(Guard::MapIdentity) {
                 let text = format!("map identity: \"{}\", not \"{named}\"", there.identity);
                 return mismatch(text);
             }
@@ -295,7 +306,7 @@ impl Campaign {
             .into_iter()
             .chain(candidates.iter().filter_map(|one| one.map_size))
         {
-            if let Some(size) = size.filter(|size| *size != next) {
+            if let Some(size) = size.filter(|size| *size != next && on(Guard::MapSize)) {
                 return mismatch(format!("map size: {size} bytes, not {next}"));
             }
             size = Some(next);
@@ -306,9 +317,11 @@ impl Campaign {
             .map(|edge| edge.0)
             .max();
         match (size, highest) {
-            (Some(size), Some(index)) if u64::from(index) >= size => mismatch(format!(
-                "edges: index {index} is beyond the map's {size} bytes"
-            )),
+            (Some(size), Some(index)) if u64::from(index) >= size && on(Guard::MapIndex) => {
+                mismatch(format!(
+                    "edges: index {index} is beyond the map's {size} bytes"
+                ))
+            }
             _ => Ok(size),
         }
     }
@@ -335,11 +348,17 @@ fn newer(given: Option<&Vec<Edge>>, entries: &[Edge]) -> Vec<Edge> {
 fn decode_all(shards: &[u32], count: u32, reads: &[Read]) -> Result<BTreeMap<u32, Shard>> {
     let decode = |(number, read): (&u32, &Read)| {
         let shard = match read {
+            Err(_) if !on(Guard::DamagedShard) => Shard::empty(*number),
             Err(error) => return Err(error.clone()),
             Ok(None) => Shard::empty(*number),
-            Ok(Some(bytes)) => Shard::parse(*number, count, bytes).map_err(|why| {
-                Error::new(Kind::Corrupt, format!("coverage shard {number}: {why}"))
-            })?,
+            Ok(Some(bytes)) => match Shard::parse(*number, count, bytes) {
+                Ok(shard) => shard,
+                Err(_) if !on(Guard::DamagedShard) => Shard::empty(*number),
+                Err(why) => {
+                    let text = format!("coverage shard {number}: {why}");
+                    return Err(Error::new(Kind::Corrupt, text));
+                }
+            },
         };
         Ok((*number, shard))
     };

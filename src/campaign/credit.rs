@@ -7,6 +7,7 @@ use super::remembered::{is_unknown, print, Call, Print};
 use super::Campaign;
 use crate::engine::{Change, Read, Table};
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 use crate::model::coverage::bits_in;
 use crate::record::id::sha256_hex;
 use crate::record::manifest::map_bytes;
@@ -103,7 +104,7 @@ impl Campaign {
         let mut again = false;
         let outcome = self.engine.merge(shards, &mut |reads| {
             let (mut changes, mut novel) = decide(reads)?;
-            if let Some(before) = &before {
+            if let Some(before) = before.as_ref().filter(|_| on(Guard::CreditRepeated)) {
                 again = credit(before, shards, count, reads, &mut changes, &mut novel);
             }
             let credited = novel.iter().map(|edges| bits_in(edges)).collect();

@@ -7,6 +7,7 @@ use std::sync::{Mutex, TryLockError};
 
 use super::Campaign;
 use crate::engine::Table;
+use crate::guard::{on, Guard};
 use crate::model::lease::{Evidence, Judge, Presence};
 use crate::record::lease::{Lease, Status};
 
@@ -40,7 +41,7 @@ impl Sightings {
             }
         }
         let entry = seen.entry(place).or_insert((content, now));
-        if entry.0 != content {
+        if entry.0 != content && on(Guard::ObservedContent) {
             *entry = (content, now);
         }
         now.saturating_sub(entry.1)

@@ -7,6 +7,7 @@ use super::work::{checked_object, checked_size, refusal, Claimed, Prepared};
 use super::{decode, Answer, Campaign, ClaimOptions, Held, Holder};
 use crate::engine::{Change, Read, Table};
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 use crate::model::lease as model;
 use crate::record::id::target_id;
 use crate::record::lease::{Lease, Status};
@@ -43,7 +44,12 @@ impl Members {
                 "targets: no positive target in the list",
             ));
         }
-        let (ids, targets) = sorted.into_iter().unzip();
+        let mut members: Vec<(String, u64)> = sorted.into_iter().collect();
+        if !on(Guard::LockOrder) {
+            let place = |target| unique.iter().position(|one| *one == target);
+            members.sort_by_key(|(_, target)| place(*target));
+        }
+        let (ids, targets) = members.into_iter().unzip();
         Ok(Members {
             ids,
             targets,
@@ -82,7 +88,7 @@ impl Campaign {
             let refused = all.find_map(|((record, evidence), target)| {
                 refusal(record.as_ref(), &request, evidence, *target)
             });
-            if let Some(refused) = refused {
+            if let Some(refused) = refused.filter(|_| on(Guard::ClaimTogether)) {
                 return Ok((vec![Change::Keep; records.len()], refused));
             }
             // One fence for the group: above every member's.
@@ -90,7 +96,10 @@ impl Campaign {
                 .iter()
                 .flatten()
                 .filter_map(Lease::fence)
-                .max()
+                .reduce(|one, other| match on(Guard::GroupFence) {
+                    true => one.max(other),
+                    false => one.min(other),
+                })
                 .unwrap_or(0);
             let fence = model::next_fence(previous, request.fence_floor, request.judge.now)?;
             let mut changes = Vec::with_capacity(records.len());
@@ -135,7 +144,12 @@ impl Campaign {
             Ok(Change::Put(checked_size(id, &next)?))
         };
         let mut decide = |reads: &[Read]| {
-            let (changes, what) = step(members, token, reads, &mut renew)?;
+            let (changes, what) = step(
+                members,
+                (token, Guard::GroupHeartbeatToken),
+                reads,
+                &mut renew,
+            )?;
             answer = what;
             Ok(changes)
         };
@@ -153,8 +167,14 @@ impl Campaign {
             words: &[token],
         };
         let mut remove = |_: &str, _: &Lease| Ok(Change::Remove);
-        let released =
-            self.transact(&call, &mut |reads| step(members, token, reads, &mut remove))?;
+        let released = self.transact(&call, &mut |reads| {
+            step(
+                members,
+                (token, Guard::GroupReleaseToken),
+                reads,
+                &mut remove,
+            )
+        })?;
         Ok(released.0)
     }
 
@@ -166,7 +186,7 @@ impl Campaign {
             .map(|id| self.engine.read(Table::Target, id))
             .collect();
         let records = decode_all(members, &reads)?;
-        if !all_held(&records, token) {
+        if !all_held(&records, (token, Guard::GroupVerifyToken)) {
             return Ok((Answer::Stale, None));
         }
         let lease = records.iter().flatten().next();
@@ -180,7 +200,7 @@ impl Campaign {
 /// Changes every member, where all of them are held by the token.
 fn step(
     members: &Members,
-    token: &str,
+    token: (&str, Guard),
     reads: &[Read],
     change: &mut dyn FnMut(&str, &Lease) -> Result<Change>,
 ) -> Result<(Vec<Change>, Answer)> {
@@ -207,11 +227,12 @@ pub fn damaged_target(members: &Members, error: &Error) -> Option<Holder> {
     })
 }
 
-fn all_held(records: &[Option<Lease>], token: &str) -> bool {
+fn all_held(records: &[Option<Lease>], (token, guard): (&str, Guard)) -> bool {
     records.iter().all(|record| {
-        record
-            .as_ref()
-            .is_some_and(|lease| lease.status() == Status::Leased && lease.token() == Some(token))
+        record.as_ref().is_some_and(|lease| {
+            let current = lease.token() == Some(token) || !on(guard);
+            lease.status() == Status::Leased && current
+        })
     })
 }
 

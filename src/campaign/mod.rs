@@ -20,6 +20,7 @@ use crate::engine::corpus::Store;
 use crate::engine::{Engine, Read, Table};
 use crate::environment::Correction;
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 use crate::model::lease::Judge;
 use crate::record::id::{hex, is_id};
 use crate::record::lease::Lease;
@@ -260,11 +261,14 @@ fn checked_id(id: &str) -> Result<()> {
 /// The record behind a read: a damaged one is CORRUPT for every call.
 fn decode(id: &str, read: &Read) -> Result<Option<Lease>> {
     match read {
+        Err(_) if !on(Guard::DamagedRecord) => Ok(None),
         Err(error) => Err(error.clone()),
         Ok(None) => Ok(None),
-        Ok(Some(bytes)) => Lease::parse(id, bytes)
-            .map(Some)
-            .map_err(|why| Error::new(Kind::Corrupt, format!("record {id}: {why}"))),
+        Ok(Some(bytes)) => match Lease::parse(id, bytes) {
+            Ok(lease) => Ok(Some(lease)),
+            Err(_) if !on(Guard::DamagedRecord) => Ok(None),
+            Err(why) => Err(Error::new(Kind::Corrupt, format!("record {id}: {why}"))),
+        },
     }
 }
 

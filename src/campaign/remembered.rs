@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use super::Campaign;
 use crate::engine::{Change, Read, Table};
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 
 /// The most calls remembered; the oldest goes first.
 const CALLS_MAX: usize = 256;
@@ -201,7 +202,7 @@ impl Campaign {
 
     /// Takes it out again.
     pub(super) fn recall<T: 'static>(&self, call: &Call<'_>) -> Option<T> {
-        if !self.may_recall() {
+        if !self.may_recall() || !on(Guard::Repeated) {
             return None;
         }
         self.remembered.take(call.print(), self.engine.process())
@@ -220,7 +221,10 @@ impl Campaign {
         let mut made: Option<Made<T>> = None;
         let mut again = false;
         let outcome = self.engine.transact(call.table, call.keys, &mut |reads| {
-            if let Some(stands) = before.take().filter(|before| before.stands(reads)) {
+            if let Some(stands) = before
+                .take()
+                .filter(|before| before.stands(reads) || !on(Guard::RepeatedStands))
+            {
                 let changes = stands.again(reads);
                 (made, again) = (Some(stands), true);
                 return Ok(changes);

@@ -5,6 +5,8 @@ use super::remembered::{is_unknown, Call};
 use super::{Answer, Campaign};
 use crate::engine::Table;
 use crate::error::Result;
+use crate::guard::{on, Guard};
+use crate::record::lease::Lease;
 use crate::record::path::absolute;
 
 /// Replays of earlier sweeps that may have ended.
@@ -33,9 +35,11 @@ impl Campaign {
             }
         };
         let judge = self.judge(Table::Work, now, None);
-        let dead = found
-            .iter()
-            .filter(|lease| !judge.holder_lives(lease, &self.evidence(Table::Work, lease, &judge)));
+        let lives = |lease: &Lease| {
+            let evidence = self.evidence(Table::Work, lease, &judge);
+            judge.holder_lives(lease, &evidence) && on(Guard::ReplayLiving)
+        };
+        let dead = found.iter().filter(|lease| !lives(lease));
         for lease in dead {
             if limit != 0 && replayed >= limit as u64 {
                 break;

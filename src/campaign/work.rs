@@ -5,6 +5,7 @@ use super::{checked_id, checked_time, checked_ttl, decode, held};
 use super::{Answer, Campaign, ClaimOptions, Held, Holder};
 use crate::engine::{Change, Table};
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 use crate::model::lease::{self as model, Claim, Evidence, Request, Step};
 use crate::record::lease::{canonical_object, Lease};
 
@@ -47,7 +48,8 @@ impl Campaign {
             let request = claim.request(payload.as_deref());
             let evidence = claim.evidence(self, Table::Work, record.as_ref());
             if let Some(refused) = refusal(record.as_ref(), &request, &evidence, 0) {
-                let done = matches!(refused, Claimed::Refused(Answer::Done, _));
+                let done =
+                    matches!(refused, Claimed::Refused(Answer::Done, _)) && on(Guard::DoneDurable);
                 let change = if done { Change::Rely } else { Change::Keep };
                 return Ok((vec![change], refused));
             }
@@ -217,7 +219,7 @@ impl Campaign {
     /// Where a lease stands; reads only.
     pub fn verify(&self, id: &str, token: &str) -> Result<(Answer, Option<Held>)> {
         let (answer, lease, bytes) = self.look(id, token)?;
-        if answer == Answer::Already {
+        if answer == Answer::Already && on(Guard::VerifyDurable) {
             self.engine.rely(Table::Work, id, &bytes)?;
         }
         Ok((answer, lease))
@@ -403,6 +405,7 @@ fn outcome(
         ),
         Step::Unchanged => (Answer::Ok, lease(), Change::Rely),
         Step::Committing => (Answer::Committing, lease(), Change::Keep),
+        Step::Already if !on(Guard::AlreadyDurable) => (Answer::Already, lease(), Change::Keep),
         Step::Already => (Answer::Already, lease(), Change::Rely),
         Step::Conflict => (Answer::Conflict, None, Change::Keep),
         Step::Stale => (Answer::Stale, None, Change::Keep),

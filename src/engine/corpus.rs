@@ -12,6 +12,7 @@ use self::staged::Staged;
 use super::files::disk::{failed, Directory, Disk};
 use super::files::paths::c_path;
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 use crate::record::id::hex;
 use crate::record::path::split;
 use crate::sys::{Errno, Fd, FileKind, Open, Sys};
@@ -98,8 +99,9 @@ impl Store {
         let path = map_path(staged);
         let missing = || Error::new(Kind::Io, format!("{}: no directory", show(&path)));
         let place = self.place(&path)?.ok_or_else(missing)?;
-        self.disk.write_new(&place.directory, &place.name, bytes)?;
-        self.disk.sync_directory(&place.directory)
+        let disk = &self.disk;
+        disk.write_new(&place.directory, &place.name, bytes, Guard::SidecarData)?;
+        disk.sync_directory(&place.directory, Guard::SidecarNames)
     }
 
     /// The map beside a staged result.
@@ -145,6 +147,9 @@ impl Store {
         let digest = sha256.as_bytes();
         for (name, new) in [(name, Fate::Published), (digest, Fate::ByDigest)] {
             let to = c_path(name.to_vec())?;
+            if !on(Guard::CorpusKept) && from.is_some() {
+                let _ = self.disk.sys.unlink(corpus.fd, &to);
+            }
             let linked = match &from {
                 Some(from) => self
                     .disk
@@ -189,7 +194,7 @@ impl Store {
     /// Makes a corpus's new names durable.
     pub fn sync_corpus(&self, corpus: &[u8]) -> Result<()> {
         match self.disk.directory(&c_path(corpus.to_vec())?)? {
-            Some(directory) => self.disk.sync_directory(&directory),
+            Some(directory) => self.disk.sync_directory(&directory, Guard::CorpusNames),
             None => Ok(()),
         }
     }

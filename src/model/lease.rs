@@ -2,6 +2,7 @@
 //! `protocol.md` ("Work leases") as functions of (record, request, now).
 
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 use crate::record::lease::{Lease, Status};
 
 /// The latest wall-clock time, in nanoseconds, that is used as a fence: the
@@ -63,13 +64,16 @@ pub struct Judge {
 impl Judge {
     /// The TTL in force for this record, in seconds.
     pub fn ttl_of(&self, lease: &Lease) -> f64 {
-        self.ttl.or_else(|| lease.ttl()).unwrap_or(self.default_ttl)
+        let recorded = lease.ttl().filter(|_| on(Guard::RecordTtl));
+        self.ttl.or(recorded).unwrap_or(self.default_ttl)
     }
 
     /// Whether what this handle has seen decides, and not the record's time:
     /// a record from the future is not immortal (F28).
     pub fn by_observation(&self, lease: &Lease) -> bool {
-        lease.updated() != 0.0 && (self.observed || lease.updated() > self.now + self.skew)
+        let observed = self.observed && on(Guard::ObservedExpiry);
+        let ahead = lease.updated() > self.now + self.skew && on(Guard::RecordFromFuture);
+        lease.updated() != 0.0 && (observed || ahead)
     }
 
     /// Seconds until the lease is past its TTL; not above 0: past.
@@ -100,9 +104,9 @@ impl Judge {
     pub fn life(&self, lease: &Lease, evidence: &Evidence) -> Life {
         if lease.updated() == 0.0 {
             Life::Abandoned
-        } else if evidence.presence == Presence::Dead {
+        } else if evidence.presence == Presence::Dead && on(Guard::SessionDead) {
             Life::Dead
-        } else if self.remaining(lease, evidence) <= 0.0 {
+        } else if self.remaining(lease, evidence) <= 0.0 && on(Guard::ClaimExpired) {
             Life::Expired
         } else if lease.updated() > self.now + self.skew {
             Life::Future
@@ -188,13 +192,15 @@ pub fn claimable(
     };
     let owner = lease.owner();
     match lease.status() {
-        Status::Done => Claim::Done { owner },
-        Status::Committing => Claim::Committing { owner },
-        Status::Leased if !takeover && judge.live(lease, evidence) => Claim::Held {
-            owner,
-            remaining: judge.remaining(lease, evidence),
-        },
-        Status::Leased => Claim::Free,
+        Status::Done if on(Guard::ClaimDone) => Claim::Done { owner },
+        Status::Committing if on(Guard::ClaimCommitting) => Claim::Committing { owner },
+        Status::Leased if !takeover && judge.live(lease, evidence) && on(Guard::ClaimLive) => {
+            Claim::Held {
+                owner,
+                remaining: judge.remaining(lease, evidence),
+            }
+        }
+        _ => Claim::Free,
     }
 }
 
@@ -203,10 +209,12 @@ pub fn claimable(
 pub fn next_fence(previous: u64, floor: u64, now: f64) -> Result<u64> {
     // A float cast saturates: a clock at 1e300 is only a large number here.
     let clock = ((now * 1e9) as u64).min(CLOCK_FENCE_MAX);
+    let previous = if on(Guard::FenceRises) { previous } else { 0 };
+    let floor = if on(Guard::FenceFloor) { floor } else { 0 };
     let low = previous
         .max(floor)
         .checked_add(1)
-        .filter(|fence| *fence != u64::MAX);
+        .filter(|fence| *fence != u64::MAX || !on(Guard::FenceLimit));
     match low {
         Some(low) => Ok(low.max(clock)),
         None => Err(Error::new(
@@ -250,9 +258,9 @@ pub fn claimed(id: &str, record: Option<&Lease>, request: &Request<'_>, fence: u
 /// Renews a lease, which from then on follows the caller's session. A lease
 /// past its TTL that nobody took is still its holder's.
 pub fn heartbeat(record: Option<&Lease>, token: &str, now: f64, session: Option<&str>) -> Step {
-    match holder(record, token) {
+    match holder(record, token, Guard::HeartbeatToken) {
         Err(step) => step,
-        Ok((_, Status::Done)) => Step::Already,
+        Ok((_, Status::Done)) if on(Guard::HeartbeatDone) => Step::Already,
         Ok((lease, _)) => Step::Publish(Box::new(renewed(lease, now, session))),
     }
 }
@@ -262,21 +270,25 @@ pub fn heartbeat(record: Option<&Lease>, token: &str, now: f64, session: Option<
 pub fn renewed(lease: &Lease, now: f64, session: Option<&str>) -> Lease {
     let mut next = lease.clone();
     next.set_float("updated", now);
-    next.name_session(session);
+    if on(Guard::RenewerSession) {
+        next.name_session(session);
+    }
     bump(&mut next);
     next
 }
 
 /// Gives the work back untried: anyone may claim at once.
 pub fn abandon(record: Option<&Lease>, token: &str, fresh: &str) -> Step {
-    match holder(record, token) {
+    match holder(record, token, Guard::AbandonToken) {
         Err(step) => step,
-        Ok((_, Status::Committing)) => Step::Committing,
+        Ok((_, Status::Committing)) if on(Guard::AbandonCommitting) => Step::Committing,
         Ok((_, Status::Done)) => Step::Stale,
-        Ok((lease, Status::Leased)) => {
+        Ok((lease, _)) => {
             let mut next = lease.clone();
             next.set_integer("updated", 0);
-            next.set_text("token", fresh);
+            if on(Guard::AbandonFresh) {
+                next.set_text("token", fresh);
+            }
             next.remove("session");
             bump(&mut next);
             Step::Publish(Box::new(next))
@@ -291,25 +303,23 @@ pub fn begin_commit(
     manifest: &str,
     session: Option<&str>,
 ) -> Step {
-    match holder(record, token) {
+    match holder(record, token, Guard::BeginToken) {
         Err(step) => step,
-        Ok((_, Status::Done)) => Step::Stale,
+        Ok((_, Status::Done)) if on(Guard::BeginDone) => Step::Stale,
         Ok((lease, Status::Committing)) => match lease.commit() {
             Some(there) if there == manifest => Step::Unchanged,
-            Some(_) => Step::Conflict,
-            None => Step::Publish(Box::new(committing(lease, manifest, session))),
+            Some(_) if on(Guard::BeginManifest) => Step::Conflict,
+            _ => Step::Publish(Box::new(committing(lease, manifest, session))),
         },
-        Ok((lease, Status::Leased)) => {
-            Step::Publish(Box::new(committing(lease, manifest, session)))
-        }
+        Ok((lease, _)) => Step::Publish(Box::new(committing(lease, manifest, session))),
     }
 }
 
 /// Ends the work.
 pub fn complete(record: Option<&Lease>, token: &str, now: f64) -> Step {
-    match holder(record, token) {
+    match holder(record, token, Guard::CompleteToken) {
         Err(step) => step,
-        Ok((_, Status::Done)) => Step::Already,
+        Ok((_, Status::Done)) if on(Guard::CompleteOnce) => Step::Already,
         Ok((lease, _)) => {
             let mut next = lease.clone();
             next.set_text("status", Status::Done.as_str());
@@ -324,7 +334,7 @@ pub fn complete(record: Option<&Lease>, token: &str, now: f64) -> Step {
 /// Takes a commit up again. The record says so before anything is merged: the
 /// coverage that the first turn then finds known may be this one's credit (C7).
 pub fn taken_up(record: Option<&Lease>, token: &str, manifest: &str) -> Step {
-    match holder(record, token) {
+    match holder(record, token, Guard::CompleteToken) {
         Ok((lease, Status::Committing)) if lease.commit() == Some(manifest) => {
             let mut next = lease.clone();
             next.set_integer("replays", u64::from(lease.replays().saturating_add(1)));
@@ -339,8 +349,8 @@ pub fn taken_up(record: Option<&Lease>, token: &str, manifest: &str) -> Step {
 
 /// Ends a commit that has begun with a manifest.
 pub fn replay(record: Option<&Lease>, token: &str, now: f64) -> Step {
-    match holder(record, token) {
-        Ok((_, Status::Leased)) => Step::Conflict,
+    match holder(record, token, Guard::CompleteToken) {
+        Ok((_, Status::Leased)) if on(Guard::ReplayCommitting) => Step::Conflict,
         Ok((lease, Status::Committing)) if lease.commit().is_none() => Step::Conflict,
         _ => complete(record, token, now),
     }
@@ -348,7 +358,7 @@ pub fn replay(record: Option<&Lease>, token: &str, now: f64) -> Step {
 
 /// Where a lease stands; never writes.
 pub fn verify(record: Option<&Lease>, token: &str) -> Step {
-    match holder(record, token) {
+    match holder(record, token, Guard::VerifyToken) {
         Err(step) => step,
         Ok((_, Status::Leased)) => Step::Unchanged,
         Ok((_, Status::Committing)) => Step::Committing,
@@ -370,9 +380,10 @@ fn committing(lease: &Lease, manifest: &str, session: Option<&str>) -> Lease {
 fn holder<'a>(
     record: Option<&'a Lease>,
     token: &str,
+    guard: Guard,
 ) -> std::result::Result<(&'a Lease, Status), Step> {
     match record {
-        Some(lease) if lease.token() == Some(token) => Ok((lease, lease.status())),
+        Some(lease) if lease.token() == Some(token) || !on(guard) => Ok((lease, lease.status())),
         _ => Err(Step::Stale),
     }
 }

@@ -3,6 +3,7 @@
 //! escapes kept, any depth without recursion (F19, F21).
 
 use super::number::python_number;
+use crate::guard::{on, Guard};
 
 /// How numbers are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,7 +251,8 @@ impl Parser<'_> {
 
 fn sort_keys(members: &mut [(Vec<u8>, usize)]) -> Result<(), String> {
     members.sort_by(|a, b| a.0.cmp(&b.0));
-    let Some(pair) = members.windows(2).find(|pair| pair[0].0 == pair[1].0) else {
+    let same = |pair: &&[(Vec<u8>, usize)]| pair[0].0 == pair[1].0 && on(Guard::DuplicateKey);
+    let Some(pair) = members.windows(2).find(same) else {
         return Ok(());
     };
     let key = String::from_utf8_lossy(&pair[0].0);

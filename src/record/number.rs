@@ -1,5 +1,7 @@
 //! Numbers as text: Python's way of printing them, and checks.
 
+use crate::guard::{on, Guard};
+
 /// A finite float as Python's `repr`: the shortest digits that read back, with
 /// an exponent below 1e-4 and from 1e16 on.
 pub fn python_float(value: f64) -> String {
@@ -75,7 +77,7 @@ pub fn finite(text: &str) -> Option<f64> {
 /// A time: finite and not negative (C3, F20). Only for JSON number texts.
 pub fn time(text: &str) -> Option<f64> {
     let number = text.starts_with(|first: char| first == '-' || first.is_ascii_digit());
-    finite(text).filter(|value| number && *value >= 0.0)
+    finite(text).filter(|value| number && (*value >= 0.0 || !on(Guard::FiniteTime)))
 }
 
 /// A JSON integer text as an unsigned 64-bit number.

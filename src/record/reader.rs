@@ -2,6 +2,7 @@
 //! are not worth a tree. Never recurses (F19).
 
 use super::number;
+use crate::guard::{on, Guard};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -96,7 +97,7 @@ impl<'a> Reader<'a> {
         while self.more(&mut first, b'}')? {
             let key = self.string()?;
             self.expect(b':')?;
-            if !seen.insert(key.clone()) {
+            if !seen.insert(key.clone()) && on(Guard::DuplicateKey) {
                 return Err(self.wrong(&format!("{key:?} twice")));
             }
             each(self, key)?;
@@ -269,7 +270,7 @@ impl<'a> Reader<'a> {
                 }
                 if let Some(seen) = top {
                     let key = self.wide_string()?;
-                    if !seen.insert(key) {
+                    if !seen.insert(key) && on(Guard::DuplicateKey) {
                         return Err(self.wrong("a key twice"));
                     }
                     self.expect(b':')?;

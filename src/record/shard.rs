@@ -2,6 +2,7 @@
 
 use super::number::python_float;
 use super::reader::{compact, quote, Reader, Step};
+use crate::guard::{on, Guard};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -65,7 +66,8 @@ impl Shard {
         let mut novel = Vec::new();
         for (index, bits) in &edges {
             let found = self.entries.binary_search_by_key(index, |entry| entry.0);
-            let new = bits & !found.map_or(0, |at| self.entries[at].1);
+            let known = found.map_or(0, |at| self.entries[at].1);
+            let new = bits & if on(Guard::NewBits) { !known } else { 255 };
             if new != 0 {
                 novel.push((*index, new));
             }
@@ -128,7 +130,8 @@ impl Shard {
         if self.shard >= shard_count {
             return Err(format!("shard {} of {shard_count}", self.shard));
         }
-        let foreign = |(index, _): &&(u32, u8)| index % shard_count != self.shard;
+        let foreign =
+            |(index, _): &&(u32, u8)| index % shard_count != self.shard && on(Guard::ForeignIndex);
         match self.entries.iter().find(foreign) {
             Some((index, _)) => Err(format!("index {index} belongs to another shard")),
             None => Ok(()),

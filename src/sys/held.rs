@@ -9,6 +9,8 @@ use std::os::raw::c_int;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::Once;
 
+use crate::guard::{on, Guard};
+
 /// How many locks and sessions a process may hold at once and still be sure
 /// that a forked child drops its copies of them.
 const HELD_MAX: usize = 4096;
@@ -63,7 +65,7 @@ extern "C" fn in_child() {
     OWNER.store(pid(), Ordering::SeqCst);
     for slot in &HELD {
         let fd = slot.fd.load(Ordering::SeqCst);
-        if fd >= 0 && slot.still(fd) {
+        if fd >= 0 && slot.still(fd) && on(Guard::ChildCloses) {
             // SAFETY: the descriptor was this library's in the parent, and the
             // child has run nothing yet that could have closed it.
             unsafe { libc::close(fd) };

@@ -35,15 +35,10 @@ pub(super) fn errno() -> Errno {
 
 /// Runs a call that answers -1 on failure, again when a signal interrupts it.
 fn retry(mut call: impl FnMut() -> i64) -> Answer<i64> {
-    loop {
-        let answer = call();
-        if answer >= 0 {
-            return Ok(answer);
-        }
-        if errno().0 != libc::EINTR {
-            return Err(errno());
-        }
-    }
+    super::retried(|| match call() {
+        answer if answer >= 0 => Ok(answer),
+        _ => Err(errno()),
+    })
 }
 
 fn done(call: impl FnMut() -> i64) -> Answer<()> {

@@ -15,6 +15,8 @@ pub mod waiters;
 pub use linux::Linux;
 use std::ffi::CStr;
 
+use crate::guard::{on, Guard};
+
 /// An open descriptor. Copying it does not duplicate it; who opened it closes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fd(pub i32);
@@ -145,6 +147,16 @@ pub trait Sys: Send + Sync {
     /// other machine's processes can have files on it open.
     fn on_block_device(&self, _device: u64) -> bool {
         false
+    }
+}
+
+/// Makes a call again when a signal interrupts it.
+fn retried<T>(mut call: impl FnMut() -> Answer<T>) -> Answer<T> {
+    loop {
+        match call() {
+            Err(Errno(libc::EINTR)) if on(Guard::Interrupted) => {}
+            other => return other,
+        }
     }
 }
 

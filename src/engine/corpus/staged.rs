@@ -12,6 +12,7 @@ use crate::engine::files::disk::{failed, Directory};
 use crate::engine::files::known::{Known, Mark};
 use crate::engine::files::paths::{copy_name, is_copy};
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 use crate::record::id::hex;
 use crate::sys::{Errno, Fd, Open, Stat};
 
@@ -45,10 +46,11 @@ impl Store {
         let missing = || Error::new(Kind::Io, format!("staged {}: gone", show(path)));
         let place = self.place(path)?.ok_or_else(missing)?;
         self.sweep_first(&place.directory);
-        if self.disk.durable {
+        if self.disk.durable && on(Guard::StagedData) {
             self.sync_staged(&place, content)?;
         }
-        self.disk.sync_directory(&place.directory)
+        self.disk
+            .sync_directory(&place.directory, Guard::StagedNames)
     }
 
     fn sync_staged(&self, place: &Place<'_>, content: &Content) -> Result<()> {
@@ -92,7 +94,10 @@ impl Store {
             let name = CString::new(name).unwrap_or_default();
             self.copy(place, &name, content)?;
             match sys.rename(directory, &name, &place.name) {
-                Ok(()) => return self.disk.sync_directory(&place.directory),
+                Ok(()) => {
+                    let guard = Guard::StagedNames;
+                    return self.disk.sync_directory(&place.directory, guard);
+                }
                 // A sweep knows no writer that lives (H4).
                 Err(Errno(libc::ENOENT)) if left > 0 => {}
                 Err(errno) => {
@@ -144,7 +149,7 @@ impl Store {
             let text = format!("{}: the staged file has changed", name.to_string_lossy());
             return Err(Error::new(Kind::Io, text));
         }
-        self.disk.fill(to, name, &[])
+        self.disk.fill(to, name, &[], Guard::StagedData)
     }
 
     /// Removes copies that killed writers left, at a handle's first commit from

@@ -11,6 +11,7 @@ use super::root::Root;
 use super::Files;
 use crate::engine::{Change, DecideOne, Table};
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 
 /// The most records that one batch locks at a time.
 const CHUNK: usize = 64;
@@ -160,8 +161,12 @@ impl Files {
         }
         for renewals in touched.values() {
             let items: Vec<Item<'_>> = renewals.iter().map(|renewal| renewal.item()).collect();
-            let synced = root.disk.sync_directory(renewals[0].directory);
-            let synced = synced.map_err(unknown);
+            let directory = renewals[0].directory;
+            let synced = root.disk.sync_directory(directory, Guard::BatchNames);
+            let synced = synced.map_err(|error| match on(Guard::UnknownBatch) {
+                true => unknown(error),
+                false => error,
+            });
             self.learn(&items, synced.as_ref());
             for (renewal, item) in renewals.iter().zip(&items) {
                 let Err(error) = &synced else { continue };
@@ -179,7 +184,7 @@ impl Files {
 }
 
 fn moved(lock: &Lock<'_>) -> Result<()> {
-    if lock.in_place() {
+    if lock.in_place() || !on(Guard::PathAfterBatch) {
         return Ok(());
     }
     Err(Error::new(

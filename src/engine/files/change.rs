@@ -10,8 +10,9 @@ use super::lock::{take, Lock};
 use super::publish::{self, unknown, Item};
 use super::root::Root;
 use super::{is_unknown, Files};
-use crate::engine::{Change, Decide, Read, Table};
+use crate::engine::{Change, Decide, Engine, Read, Table};
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 
 impl Files {
     /// `Engine::transact`: locks, settles, reads, decides, publishes.
@@ -36,11 +37,15 @@ impl Files {
             let mut places = Vec::with_capacity(keys.len());
             for key in keys {
                 let directory = &directories[&root.folder(key)?];
-                let lock = take(&root.disk, &self.waits, directory, key, deadline)?;
+                let until = match on(Guard::OneDeadline) {
+                    true => deadline,
+                    false => self.deadline(),
+                };
+                let lock = take(&root.disk, &self.waits, directory, key, until)?;
                 locks.push((key.clone(), lock));
                 places.push(directory);
             }
-            let pending = match grouped {
+            let pending = match grouped && on(Guard::IntentSettled) {
                 true => intent::sharing(root, keys)?,
                 false => None,
             };
@@ -93,6 +98,7 @@ impl Files {
         let changed = items.iter().filter(|item| item.changes()).count();
         let intent = match changed {
             0 | 1 => None,
+            _ if !on(Guard::IntentWritten) => None,
             _ => Some(intent::write(root, &items)?),
         };
         let published = publish::attempt(&root.disk, &items);

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use super::paths::{c_path, parent};
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 use crate::record::lease::RECORD_MAX;
 use crate::sys::{errno_name, Errno, Fd, FileKind, Open, Sys};
 
@@ -131,7 +132,7 @@ impl Disk {
         while let Some(next) = rest.pop() {
             above = match self.open_directory(&next, how(&next))? {
                 Some(found) => {
-                    self.sync_directory(&above)?;
+                    self.sync_directory(&above, Guard::DirectoryFound)?;
                     found
                 }
                 None => self.make_one(&above, &next, how(&next))?,
@@ -173,15 +174,15 @@ impl Disk {
                 Err(errno) => return Err(failed("set mode of", path, errno)),
             }
         }
-        self.sync_directory(&made)?;
-        self.sync_directory(above)?;
+        self.sync_directory(&made, Guard::DirectoryMade)?;
+        self.sync_directory(above, Guard::DirectoryMade)?;
         Ok(made)
     }
 
     /// Makes a directory's entries durable. EINVAL: this file system has no
     /// such thing; counted, so that it can be seen (F18).
-    pub fn sync_directory(&self, directory: &Directory<'_>) -> Result<()> {
-        if !self.durable {
+    pub fn sync_directory(&self, directory: &Directory<'_>, guard: Guard) -> Result<()> {
+        if !self.durable || !on(guard) {
             return Ok(());
         }
         self.syncs.fetch_add(1, Ordering::Relaxed);
@@ -250,29 +251,41 @@ impl Disk {
 
     /// Writes and syncs a new file. On failure it is gone again (H4), and its
     /// descriptor is never synced a second time (F17).
-    pub fn write_new(&self, directory: &Directory<'_>, name: &CStr, bytes: &[u8]) -> Result<()> {
+    pub fn write_new(
+        &self,
+        directory: &Directory<'_>,
+        name: &CStr,
+        bytes: &[u8],
+        guard: Guard,
+    ) -> Result<()> {
         let fd = self
             .sys
             .open(Some(directory.fd), name, Open::CreateNew, self.file_mode)
             .map_err(|errno| failed("create", name, errno))?;
-        let filled = self.fill(fd, name, bytes);
+        let filled = self.fill(fd, name, bytes, guard);
         let closed = self.sys.close_written(fd);
         let written = filled.and(closed.map_err(|errno| failed("close", name, errno)));
-        if written.is_err() {
+        if written.is_err() && on(Guard::FailedFile) {
             let _ = self.sys.unlink(directory.fd, name);
         }
         written
     }
 
     /// Writes a new file's bytes and syncs them.
-    pub(in crate::engine) fn fill(&self, fd: Fd, name: &CStr, bytes: &[u8]) -> Result<()> {
+    pub(in crate::engine) fn fill(
+        &self,
+        fd: Fd,
+        name: &CStr,
+        bytes: &[u8],
+        guard: Guard,
+    ) -> Result<()> {
         if self.file_mode & 0o077 != 0 {
             self.sys
                 .set_mode(fd, self.file_mode)
                 .map_err(|errno| failed("set mode of", name, errno))?;
         }
         self.append(fd, name, bytes)?;
-        if !self.durable {
+        if !self.durable || !on(guard) {
             return Ok(());
         }
         self.syncs.fetch_add(1, Ordering::Relaxed);
@@ -287,6 +300,7 @@ impl Disk {
         while !rest.is_empty() {
             match self.sys.write(fd, rest) {
                 Ok(0) => return Err(failed("write", name, Errno(libc::ENOSPC))),
+                Ok(_) if !on(Guard::ShortWrite) => return Ok(()),
                 Ok(count) => rest = &rest[count.min(rest.len())..],
                 Err(errno) => return Err(failed("write", name, errno)),
             }

@@ -12,6 +12,7 @@ use super::root::Root;
 use super::{paths, Files};
 use crate::engine::{Change, Read};
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 use crate::record::intent::{Intent, Member, INTENT_MAX};
 use crate::sys::Errno;
 
@@ -58,7 +59,11 @@ pub(super) fn sharing(root: &Root, keys: &[String]) -> Result<Option<Intent>> {
             continue;
         };
         // One that is gone belonged to a living writer of other members.
-        if let Some(intent) = read(root, &directory, id)?.filter(|intent| intent.shares(keys)) {
+        let found = match read(root, &directory, id) {
+            Err(error) if error.kind == Kind::Corrupt && !on(Guard::IntentDamaged) => None,
+            other => other?,
+        };
+        if let Some(intent) = found.filter(|intent| intent.shares(keys)) {
             return Ok(Some(intent));
         }
     }
@@ -104,7 +109,7 @@ pub(super) fn write(root: &Root, items: &[Item<'_>]) -> Result<Intent> {
     if let Err(failure) = publish::attempt(&root.disk, &[item]) {
         // No record has changed: should it stay, the next call finds nothing to do.
         let _ = root.disk.sys.unlink(directory.fd, &file(intent.name()));
-        let _ = root.disk.sync_directory(&directory);
+        let _ = root.disk.sync_directory(&directory, Guard::IntentGone);
         let kind = Kind::Io;
         return Err(Error {
             kind,
@@ -121,7 +126,9 @@ pub(super) fn remove(root: &Root, intent: &Intent) -> Result<()> {
     };
     let name = file(intent.name());
     match root.disk.sys.unlink(directory.fd, &name) {
-        Ok(()) | Err(Errno(libc::ENOENT)) => root.disk.sync_directory(&directory),
+        Ok(()) | Err(Errno(libc::ENOENT)) => {
+            root.disk.sync_directory(&directory, Guard::IntentGone)
+        }
         Err(errno) => Err(failed("remove", &name, errno)),
     }
 }
@@ -137,6 +144,7 @@ fn settling(members: &[Member], reads: &[Option<Vec<u8>>]) -> Vec<Change> {
         let (old, new) = (bytes(&member.old), bytes(&member.new));
         if whole {
             return match (new, old) {
+                (Some(_), _) if !on(Guard::IntentAgain) => Change::Keep,
                 (Some(new), _) => Change::Put(new),
                 (None, Some(old)) => Change::RemoveAgain(old),
                 (None, None) => Change::Rely,
@@ -144,7 +152,7 @@ fn settling(members: &[Member], reads: &[Option<Vec<u8>>]) -> Vec<Change> {
         }
         match old {
             // The old one too: what put it back may not have been synced.
-            _ if *read != old && *read != new => Change::Keep,
+            _ if *read != old && *read != new && on(Guard::IntentOthers) => Change::Keep,
             Some(old) => Change::Put(old),
             None if read.is_some() => Change::Remove,
             None => Change::Rely,
@@ -173,7 +181,8 @@ impl Files {
             return Ok(());
         };
         // Another caller may have settled it meanwhile.
-        if read(root, &intents, found.name())?.as_ref() != Some(found) {
+        let there = read(root, &intents, found.name())?;
+        if there.as_ref() != Some(found) && on(Guard::IntentReread) {
             return Ok(());
         }
         let mut reads = Vec::with_capacity(members.len());

@@ -14,6 +14,7 @@ use super::shards::{publish_shards, unsettled, Write};
 use super::Files;
 use crate::engine::{Change, DecideMerge, Read};
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 use crate::record::shard::Shard;
 use crate::record::transaction::{union, Transaction};
 use crate::sys::{Errno, Sys};
@@ -137,7 +138,10 @@ impl Authority {
 
     pub(super) fn remove(&self, place: &Place) -> Result<()> {
         match self.unlink(place)? {
-            Some(directory) => self.disk().sync_directory(&directory),
+            Some(directory) => {
+                let disk = self.disk();
+                disk.sync_directory(&directory, Guard::TransactionTakenBack)
+            }
             None => Ok(()),
         }
     }
@@ -204,7 +208,11 @@ impl Files {
         }
         loop {
             let locks = self.lock_shards(authority, &state, shards, deadline)?;
-            let Some(place) = authority.pending(shards)? else {
+            let pending = match on(Guard::TransactionSettled) {
+                true => authority.pending(shards)?,
+                false => None,
+            };
+            let Some(place) = pending else {
                 if self.merge_locked(authority, &state, shards, decide)? {
                     // Another writer may have been in.
                     self.confirm(&locks).map_err(unsettled)?;
@@ -236,6 +244,7 @@ impl Files {
             let held = take_named(authority.disk(), &self.waits, state, &lock, &name, deadline)?;
             Ok((name, held))
         };
+        let shards = if on(Guard::ShardLock) { shards } else { &[] };
         shards.iter().map(take).collect()
     }
 
@@ -258,6 +267,7 @@ impl Files {
         // Another caller may have settled it, or replaced the old name's.
         let found = match authority.transaction(place)? {
             Some(found) if numbers(&found) == numbers(&first) => found,
+            _ if !on(Guard::TransactionReread) => first,
             _ => return Ok(()),
         };
         let mut changes = Vec::new();
@@ -265,6 +275,7 @@ impl Files {
             let shard = logged.shard;
             let old = authority.shard(state, shard)?;
             let new = match &old {
+                Some(_) if !on(Guard::TransactionOr) => Some(logged.to_bytes()),
                 None => Some(logged.to_bytes()),
                 Some(bytes) => {
                     let base = authority.parse(shard, bytes)?;
@@ -322,8 +333,8 @@ impl Files {
                     return bug("a coverage shard is never removed")
                 }
                 // Damaged is not empty (C1).
-                (_, Err(error)) => return Err(error.clone()),
-                (Change::Put(bytes), Ok(_)) => bytes,
+                (_, Err(error)) if on(Guard::DamagedShard) => return Err(error.clone()),
+                (Change::Put(bytes), _) => bytes,
             };
             if bytes.len() as u64 > FILE_MAX {
                 let text = format!("coverage shard {shard}: more than {FILE_MAX} bytes");

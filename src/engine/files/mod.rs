@@ -16,7 +16,6 @@ mod shards;
 mod side;
 mod sweep;
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -29,6 +28,7 @@ use self::root::Root;
 use self::sweep::named_sessions;
 use super::{Counters, Decide, DecideMerge, DecideOne, Engine, Read, Side, Table};
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 use crate::model::lease::Presence;
 use crate::record::json::quote;
 use crate::record::number::python_float;
@@ -137,7 +137,10 @@ impl Files {
     /// After a publish every lock's path must still name the locked file: if
     /// one moved, another writer may have been in (L5, F12).
     fn confirm(&self, locks: &[(String, Lock<'_>)]) -> Result<()> {
-        match locks.iter().find(|(_, lock)| !lock.in_place()) {
+        match locks
+            .iter()
+            .find(|(_, lock)| !lock.in_place() && on(Guard::PathAfter))
+        {
             None => Ok(()),
             Some((id, _)) => {
                 let text = format!("lock {id}: its file was replaced while a change was published");
@@ -252,7 +255,7 @@ impl Engine for Files {
         let Some(directory) = root.disk.folder(&folder)? else {
             return Ok(());
         };
-        let synced = root.disk.sync_directory(&directory);
+        let synced = root.disk.sync_directory(&directory, Guard::VerifyDurable);
         // Without the lock nothing is published again: a doubt stays (F17).
         if synced.is_err() || !self.known.is_doubtful(mark) {
             self.known.synced(mark, synced.is_ok());
@@ -275,13 +278,17 @@ impl Engine for Files {
     }
 
     fn list(&self, table: Table) -> Result<Vec<String>> {
-        let mut ids = BTreeSet::new();
+        let mut ids = Vec::new();
         let root = self.root(table)?;
         root.each_name(&mut |_, shard, name| {
             let own = |id: &&str| crate::record::id::shard_of(id, root.shards) == shard;
             ids.extend(paths::record_id(name).filter(own).map(str::to_string));
         })?;
-        Ok(ids.into_iter().collect())
+        ids.sort_unstable();
+        if on(Guard::ListOnce) {
+            ids.dedup();
+        }
+        Ok(ids)
     }
 
     fn sweep(&self) -> Result<u64> {

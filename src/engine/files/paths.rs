@@ -11,6 +11,15 @@ const PATH_MAX: usize = 4095;
 /// A root's identity.
 pub const IDENTITY: &CStr = c"symlease.json";
 
+/// A coverage root's shards.
+pub const STATE: &[u8] = b"/state";
+
+/// A coverage root's pending transactions.
+pub const TRANSACTIONS: &[u8] = b"/claim-transactions";
+
+/// A lease root's intents.
+pub const INTENTS: &[u8] = b"/.intents";
+
 /// A root's fence floor.
 pub const FENCE: &CStr = c"fence.json";
 
@@ -98,12 +107,12 @@ pub fn temporary_id(name: &[u8]) -> Option<&str> {
 
 /// A coverage root's folder of shards.
 pub fn state_path(root: &[u8]) -> Result<CString> {
-    below(root, b"/state")
+    below(root, STATE)
 }
 
 /// A coverage root's folder of pending transactions.
 pub fn transactions_path(root: &[u8]) -> Result<CString> {
-    below(root, b"/claim-transactions")
+    below(root, TRANSACTIONS)
 }
 
 /// A coverage root's folder of coordinators' heartbeats.
@@ -121,7 +130,7 @@ pub const MAP: &str = "map";
 
 /// A lease root's folder of group changes under way.
 pub fn intents_path(root: &[u8]) -> Result<CString> {
-    below(root, b"/.intents")
+    below(root, INTENTS)
 }
 
 fn below(root: &[u8], name: &[u8]) -> Result<CString> {

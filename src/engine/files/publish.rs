@@ -6,8 +6,10 @@ use std::ffi::{CStr, CString};
 
 use super::disk::{failed, Directory, Disk};
 use super::paths::{record_name, temporary_name, temporary_of};
+use super::paths::{INTENTS, STATE, TRANSACTIONS};
 use crate::engine::Change;
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 use crate::sys::Errno;
 
 /// One record on its way.
@@ -60,7 +62,7 @@ fn write(disk: &Disk, item: &Item<'_>, bytes: &[u8]) -> Result<CString> {
         .map_err(|errno| Error::system(Kind::Io, errno.0, "getrandom failed"))?;
     let text = temporary_name(item.id, disk.sys.process(), &random);
     let temporary = CString::new(text).unwrap_or_default();
-    disk.write_new(item.directory, &temporary, bytes)?;
+    disk.write_new(item.directory, &temporary, bytes, guards(item).0)?;
     Ok(temporary)
 }
 
@@ -88,12 +90,30 @@ fn once_written(disk: &Disk, directory: &Directory<'_>, name: &CStr, bytes: &[u8
         .map_err(|errno| Error::system(Kind::Io, errno.0, "getrandom failed"))?;
     let private = temporary_of(&name.to_string_lossy(), disk.sys.process(), &random);
     let private = CString::new(private).unwrap_or_default();
-    disk.write_new(directory, &private, bytes)?;
+    disk.write_new(directory, &private, bytes, Guard::OnceData)?;
+    if !on(Guard::OnceKept) {
+        let _ = disk.sys.unlink(directory.fd, name);
+    }
     let linked = disk.sys.link(directory.fd, &private, directory.fd, name);
     let _ = disk.sys.unlink(directory.fd, &private);
     match linked {
-        Ok(()) | Err(Errno(libc::EEXIST)) => disk.sync_directory(directory),
+        Ok(()) | Err(Errno(libc::EEXIST)) => disk.sync_directory(directory, Guard::OnceNames),
         Err(errno) => Err(failed("link", name, errno)),
+    }
+}
+
+/// Which guard the sync of an item's data is, and which one that of its name:
+/// told apart by where the item lies.
+fn guards(item: &Item<'_>) -> (Guard, Guard) {
+    let path = item.directory.path.to_bytes();
+    if path.ends_with(INTENTS) {
+        (Guard::IntentData, Guard::IntentNames)
+    } else if path.ends_with(TRANSACTIONS) {
+        (Guard::TransactionData, Guard::TransactionNames)
+    } else if path.ends_with(STATE) {
+        (Guard::ShardData, Guard::ShardNames)
+    } else {
+        (Guard::RecordData, Guard::RecordNames)
     }
 }
 
@@ -115,7 +135,7 @@ pub fn name(disk: &Disk, item: &Item<'_>, staged: &Staged) -> Result<()> {
 
 /// Removes a staged change that got no name (H4).
 pub fn discard(disk: &Disk, item: &Item<'_>, staged: &Staged) {
-    if let Some(temporary) = &staged.temporary {
+    if let Some(temporary) = staged.temporary.as_ref().filter(|_| on(Guard::StagedFile)) {
         let _ = disk.sys.unlink(item.directory.fd, temporary);
     }
 }
@@ -162,6 +182,7 @@ pub fn attempt(disk: &Disk, items: &[Item<'_>]) -> std::result::Result<(), Failu
 fn restore(disk: &Disk, changed: &[Item<'_>], failed: &Item<'_>) -> bool {
     // One that is removed again may have got halfway, back to its old record.
     let mut restored = !matches!(failed.change, Change::RemoveAgain(_));
+    let changed = if on(Guard::Rollback) { changed } else { &[] };
     for item in changed.iter().filter(|item| item.changes()) {
         let back = match (item.change, item.old) {
             (Change::RemoveAgain(bytes), _) => Change::Put(bytes.clone()),
@@ -196,8 +217,9 @@ fn sync_directories(disk: &Disk, items: &[Item<'_>]) -> Result<()> {
             continue;
         }
         seen.push(item.directory.fd.0);
-        let synced = disk.sync_directory(item.directory);
-        synced.map_err(|error| if made { unknown(error) } else { error })?;
+        let synced = disk.sync_directory(item.directory, guards(item).1);
+        let unknown_now = made && on(Guard::UnknownChange);
+        synced.map_err(|error| if unknown_now { unknown(error) } else { error })?;
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ use super::publish;
 use super::session::Sessions;
 use crate::engine::Read;
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 use crate::record::id::{hex, shard_of};
 use crate::record::identity::{parse_floor, Identity, SCHEMA};
 use crate::sys::Sys;
@@ -132,7 +133,7 @@ impl Root {
             self.establish(&directory)?;
         }
         // Whoever made it may have died, or be about to sync it (M1).
-        self.disk.sync_directory(&directory)?;
+        self.disk.sync_directory(&directory, Guard::OnceNames)?;
         self.settled.store(true, Ordering::Relaxed);
         Ok(())
     }
@@ -243,6 +244,9 @@ impl Root {
 
     /// What was named must be what is there.
     fn agree(&self, there: &Identity, named: Named) -> Result<()> {
+        if !on(Guard::Identity) {
+            return Ok(());
+        }
         let differs = |what: &str, has: String, wants: String| {
             let text = format!("{}: {what} is {has}, not {wants}", self.name());
             Err(Error::new(Kind::Mismatch, text))

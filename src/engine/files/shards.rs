@@ -6,6 +6,7 @@ use super::paths;
 use super::publish::{self, unknown, Item};
 use crate::engine::Change;
 use crate::error::{Error, Kind, Result};
+use crate::guard::{on, Guard};
 use crate::record::transaction::Transaction;
 
 /// One shard on its way.
@@ -37,7 +38,7 @@ pub(super) fn publish_shards(
     novel: &[u64],
 ) -> Result<()> {
     let items: Vec<Item<'_>> = writes.iter().map(|write| write.item(state)).collect();
-    if writes.len() < 2 {
+    if writes.len() < 2 || !on(Guard::TransactionLogged) {
         return publish::all(authority.disk(), &items);
     }
     let mut records = Vec::new();
@@ -84,10 +85,13 @@ fn taken_back(
     }
     match authority.unlink(place) {
         Ok(None) => error,
-        Ok(Some(directory)) => match authority.disk().sync_directory(&directory) {
-            Ok(()) => error,
-            Err(_) => unsettled(error),
-        },
+        Ok(Some(directory)) => {
+            let disk = authority.disk();
+            match disk.sync_directory(&directory, Guard::TransactionTakenBack) {
+                Ok(()) => error,
+                Err(_) => unsettled(error),
+            }
+        }
         Err(_) => unknown(error),
     }
 }

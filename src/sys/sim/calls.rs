@@ -177,11 +177,9 @@ impl Sys for Simulated {
         let description = state.description(self.process, fd)?;
         let node = state.descriptions[description].node;
         if let Some(Fault::Error(errno)) = fault {
-            if errno != libc::EINTR {
-                let random = &mut state.random;
-                state.disk.fail_sync(node, &mut || random.chance(500));
-                state.descriptions[description].heard = state.disk.nodes[node].failures;
-            }
+            let random = &mut state.random;
+            state.disk.fail_sync(node, &mut || random.chance(500));
+            state.descriptions[description].heard = state.disk.nodes[node].failures;
             return Err(Errno(errno));
         }
         if state.descriptions[description].heard != state.disk.nodes[node].failures {

@@ -19,7 +19,7 @@ pub use self::process::{Host, Process};
 pub use self::random::Random;
 pub use self::state::{Change, State};
 pub use self::task::{pause, Task};
-use super::Errno;
+use super::{retried, Errno};
 
 /// The kernel, shared by its processes.
 #[derive(Clone)]
@@ -68,8 +68,16 @@ impl Simulated {
 
     /// Every system call begins here: it is counted, the scheduler may let
     /// others run first, and faults come in. A dead process's calls have no
-    /// effect, those of its destructors included.
+    /// effect, those of its destructors included. Interrupted ones are made
+    /// again by what does so for the real kernel.
     fn enter(&self, call: Call, what: &dyn Fn() -> String) -> Result<Entered<'_>, Errno> {
+        retried(|| match self.enter_once(call, what)? {
+            (_, Some(Fault::Error(libc::EINTR))) => Err(Errno(libc::EINTR)),
+            entered => Ok(entered),
+        })
+    }
+
+    fn enter_once(&self, call: Call, what: &dyn Fn() -> String) -> Result<Entered<'_>, Errno> {
         let dead = Err(Errno(libc::EIO));
         let mut state = self.kernel.state();
         if !state.processes[self.process].alive {

@@ -5,6 +5,7 @@ use super::disk::{join, Body, Bytes, Choose, Disk};
 use super::fault::{plausible, Call, Fault};
 use super::process::{Description, Hook, Host, Process};
 use super::random::Random;
+use crate::guard::{on, Guard};
 use crate::sys::{Answer, Errno, Fd};
 
 /// A name's new content, as every process sees it from then on.
@@ -237,7 +238,9 @@ impl State {
     /// The fork handler in the child: what is known to hold a lock is closed.
     pub fn forked(&mut self, child: usize) {
         for fd in std::mem::take(&mut self.processes[child].held) {
-            self.close(child, fd);
+            if on(Guard::ChildCloses) {
+                self.close(child, fd);
+            }
         }
     }
 

@@ -5,5 +5,6 @@ pub mod check;
 pub mod client;
 pub mod history;
 pub mod plan;
+pub mod scenario;
 pub mod steps;
 pub mod world;
