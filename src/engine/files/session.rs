@@ -198,6 +198,8 @@ impl Root {
             Ok(()) => {}
             Err(Errno(libc::EAGAIN | libc::EACCES)) => {
                 sys.close(fd);
+                // Whoever holds it may die before it removes the file (H4).
+                let _ = sys.unlink(directory.fd, private);
                 return Ok(None);
             }
             Err(errno) => {
