@@ -44,12 +44,7 @@ impl Members {
                 "targets: no positive target in the list",
             ));
         }
-        let mut members: Vec<(String, u64)> = sorted.into_iter().collect();
-        if !on(Guard::LockOrder) {
-            let place = |target| unique.iter().position(|one| *one == target);
-            members.sort_by_key(|(_, target)| place(*target));
-        }
-        let (ids, targets) = members.into_iter().unzip();
+        let (ids, targets) = sorted.into_iter().unzip();
         Ok(Members {
             ids,
             targets,

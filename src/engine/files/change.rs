@@ -2,6 +2,7 @@
 //! "lock, read, decide, publish whole, unlock".
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 
 use super::disk::Directory;
 use super::intent;
@@ -33,18 +34,7 @@ impl Files {
         // Work leases change one by one, and need no intent.
         let grouped = table == Table::Target || keys.len() > 1;
         loop {
-            let mut locks = Vec::with_capacity(keys.len());
-            let mut places = Vec::with_capacity(keys.len());
-            for key in keys {
-                let directory = &directories[&root.folder(key)?];
-                let until = match on(Guard::OneDeadline) {
-                    true => deadline,
-                    false => self.deadline(),
-                };
-                let lock = take(&root.disk, &self.waits, directory, key, until)?;
-                locks.push((key.clone(), lock));
-                places.push(directory);
-            }
+            let (locks, places) = self.lock_all(root, keys, &directories, deadline)?;
             let pending = match grouped && on(Guard::IntentSettled) {
                 true => intent::sharing(root, keys)?,
                 false => None,
@@ -59,6 +49,35 @@ impl Files {
                 return Err(Error::new(Kind::Timeout, text));
             }
         }
+    }
+
+    /// The locks of all keys, in their order, within one deadline; and where
+    /// each record lies.
+    fn lock_all<'a>(
+        &self,
+        root: &'a Root,
+        keys: &[String],
+        directories: &'a BTreeMap<CString, Directory<'a>>,
+        deadline: u64,
+    ) -> Result<(Vec<(String, Lock<'a>)>, Vec<&'a Directory<'a>>)> {
+        let mut order: Vec<&String> = keys.iter().collect();
+        if !on(Guard::LockOrder) && root.disk.sys.process() % 2 == 1 {
+            order.reverse();
+        }
+        let mut held = Vec::with_capacity(keys.len());
+        for key in order {
+            let directory = &directories[&root.folder(key)?];
+            let until = match on(Guard::OneDeadline) {
+                true => deadline,
+                false => self.deadline(),
+            };
+            let lock = take(&root.disk, &self.waits, directory, key, until)?;
+            held.push(((key.clone(), lock), directory));
+        }
+        if !on(Guard::LockOrder) {
+            held.sort_by(|one, other| one.0 .0.cmp(&other.0 .0));
+        }
+        Ok(held.into_iter().unzip())
     }
 
     /// Reads, decides and publishes under the locks of all keys.

@@ -38,6 +38,7 @@ impl State {
             (Err(Errno(libc::ENOENT)), Open::Create | Open::CreateNew) => {
                 let node = self.disk.add(Body::File(File::default()));
                 self.set(directory, Pending::Set(name.to_vec(), node))?;
+                self.private(process, directory, name, true);
                 node
             }
             (Err(errno), _) => return Err(errno),
@@ -60,6 +61,7 @@ impl State {
         let directory = self.node(process, dir)?;
         let node = self.child(directory, from)?;
         self.set(directory, Pending::Moved(from.to_vec(), to.to_vec(), node))?;
+        self.private(process, directory, from, false);
         self.publish(process, directory, to);
         Ok(())
     }
@@ -82,6 +84,7 @@ impl State {
             return Err(Errno(libc::EISDIR));
         }
         self.set(directory, Pending::Gone(name.to_vec()))?;
+        self.private(process, directory, name, false);
         self.publish(process, directory, name);
         Ok(())
     }
@@ -223,11 +226,13 @@ impl Sys for Simulated {
         let mut state = self.begin(Call::Lock, &|| format!("{fd:?}"))?;
         let description = state.description(self.process, fd)?;
         let node = state.descriptions[description].node;
-        let inode = &mut state.disk.nodes[node];
-        if inode.locks.iter().any(|holder| *holder != description) {
+        if state.blocked(node, description) {
             return Err(Errno(libc::EAGAIN));
         }
-        inode.locks = vec![description];
+        let inode = &mut state.disk.nodes[node];
+        if !inode.locks.contains(&description) {
+            inode.locks.push(description);
+        }
         inode.shared = false;
         state.processes[self.process].held.push(fd.0);
         Ok(())
@@ -237,11 +242,10 @@ impl Sys for Simulated {
         let mut state = self.begin(Call::Lock, &|| format!("{fd:?} shared"))?;
         let description = state.description(self.process, fd)?;
         let node = state.descriptions[description].node;
-        let inode = &mut state.disk.nodes[node];
-        let others = inode.locks.iter().any(|holder| *holder != description);
-        if others && !inode.shared {
+        if state.blocked(node, description) && !state.disk.nodes[node].shared {
             return Err(Errno(libc::EAGAIN));
         }
+        let inode = &mut state.disk.nodes[node];
         inode.locks.push(description);
         inode.shared = true;
         state.processes[self.process].held.push(fd.0);

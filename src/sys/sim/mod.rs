@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub use self::fault::{plausible, Call, Fault, ERRNOS};
 pub use self::process::{Host, Process};
 pub use self::random::Random;
-pub use self::state::{Change, State};
+pub use self::state::{Change, State, Temporary};
 pub use self::task::{pause, Task};
 use super::{retried, Errno};
 

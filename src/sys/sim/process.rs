@@ -61,6 +61,8 @@ impl Host {
 pub struct Description {
     /// The inode.
     pub node: usize,
+    /// The host whose processes have it.
+    pub host: usize,
     /// Descriptors that name it; 0: closed.
     pub users: usize,
     /// The inode's failed syncs that it has heard of.

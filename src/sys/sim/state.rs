@@ -28,6 +28,19 @@ pub struct Change {
     pub locked: Option<bool>,
 }
 
+/// A private name that was made (H4).
+#[derive(Clone, Debug)]
+pub struct Temporary {
+    /// Its directory's inode.
+    pub directory: usize,
+    /// The name.
+    pub name: Vec<u8>,
+    /// The operation that made it.
+    pub operation: u64,
+    /// The kernel's count of calls when it was gone.
+    pub gone: Option<u64>,
+}
+
 /// All of it.
 pub struct State {
     /// The file system.
@@ -46,6 +59,10 @@ pub struct State {
     pub random: Random,
     /// Renames, links and removals of names that count.
     pub journal: Vec<Change>,
+    /// Private names, those that are gone too.
+    pub temporaries: Vec<Temporary>,
+    /// Whether a lock is only seen by processes of its holder's host.
+    pub local_locks: bool,
     /// Calls until the scheduler is asked again.
     pub turn: u64,
     /// No space is left until this true time.
@@ -68,6 +85,8 @@ impl State {
             calls: 0,
             random: Random::new(seed),
             journal: Vec::new(),
+            temporaries: Vec::new(),
+            local_locks: false,
             turn: u64::MAX,
             full: 0,
             short: 0,
@@ -175,6 +194,7 @@ impl State {
         self.descriptions.push(Description {
             node,
             users: 1,
+            host: self.processes[process].host,
             heard: self.disk.nodes[node].failures,
         });
         let table = &mut self.processes[process].descriptors;
@@ -202,6 +222,37 @@ impl State {
     pub(super) fn release(&mut self, node: usize, description: usize) {
         let locks = &mut self.disk.nodes[node].locks;
         locks.retain(|holder| *holder != description);
+    }
+
+    /// Whether another description's lock on an inode stands in the way.
+    pub(super) fn blocked(&self, node: usize, description: usize) -> bool {
+        let host = |number: usize| self.descriptions[number].host;
+        let mut others = self.disk.nodes[node].locks.iter();
+        others.any(|other| {
+            let seen = !self.local_locks || host(*other) == host(description);
+            *other != description && seen
+        })
+    }
+
+    /// Notes that a name was made, or is gone, where it is a private one.
+    pub(super) fn private(&mut self, process: usize, directory: usize, name: &[u8], made: bool) {
+        if !name.ends_with(b".tmp") {
+            return;
+        }
+        if made {
+            self.temporaries.push(Temporary {
+                directory,
+                name: name.to_vec(),
+                operation: self.processes[process].operation,
+                gone: None,
+            });
+            return;
+        }
+        let calls = self.calls;
+        let same = |one: &&mut Temporary| one.directory == directory && one.name == name;
+        if let Some(found) = self.temporaries.iter_mut().rev().find(same) {
+            found.gone.get_or_insert(calls);
+        }
     }
 
     /// Ends a process: all of its descriptors close.
@@ -250,6 +301,10 @@ impl State {
             self.kill(process);
         }
         self.disk.cut(choose);
+        let calls = self.calls;
+        for temporary in &mut self.temporaries {
+            temporary.gone.get_or_insert(calls);
+        }
         let now = self.now;
         self.hosts.iter_mut().for_each(|host| host.reboot(now));
     }

@@ -67,6 +67,7 @@ impl Client {
         let options = ClaimOptions {
             takeover: op == Op::Takeover,
             ttl: random.chance(50).then_some(2.0),
+            new_ttl: random.chance(100).then_some(20.0),
             ..ClaimOptions::default()
         };
         let asked = Asked::Claim(id.clone(), options.clone());

@@ -17,8 +17,8 @@ impl Checker<'_> {
         let mut broken = Vec::new();
         for entry in &self.history.entries {
             let found = match (&entry.asked, &entry.got) {
-                (Asked::Claim(id, _), Some(Got::Claim(claimed))) => {
-                    self.claimed(entry, id, claimed)
+                (Asked::Claim(id, options), Some(Got::Claim(claimed))) => {
+                    self.claimed(entry, id, options.new_ttl, claimed)
                 }
                 (
                     Asked::Heartbeat(id, token)
@@ -101,7 +101,7 @@ impl Checker<'_> {
         current.any(|(at, _)| so(leases[at].as_ref()))
     }
 
-    fn claimed(&self, entry: &Entry, id: &str, claimed: &Claimed) -> Broken {
+    fn claimed(&self, entry: &Entry, id: &str, new_ttl: Option<f64>, claimed: &Claimed) -> Broken {
         let status = |wanted: Status| {
             move |lease: Option<&Lease>| lease.is_some_and(|lease| lease.status() == wanted)
         };
@@ -111,7 +111,7 @@ impl Checker<'_> {
                 own.len() == 1
                     && own[0].token() == Some(&held.token)
                     && own[0].fence() == Some(held.fence)
-                    && own[0].ttl() == Some(TTL)
+                    && own[0].ttl() == Some(new_ttl.unwrap_or(TTL))
             }
             Claimed::Refused(Answer::Held, holder) => self.ever(entry, id, &|lease| {
                 let held = lease.filter(|lease| lease.status() == Status::Leased);

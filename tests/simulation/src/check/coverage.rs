@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use symlease::model::coverage::bits_in;
 use symlease::record::shard::{Edge, Shard};
 use symlease::record::transaction::Transaction;
+use symlease::sys::sim::disk::Bytes;
 
 use super::{shard_of, show, Checker};
-use crate::history::{Asked, Cut, Got};
+use crate::history::{Asked, Cut, Entry, Got};
 
 /// Bits by index.
 pub type Bits = BTreeMap<u32, u8>;
@@ -57,6 +58,61 @@ impl Checker<'_> {
         for cut in &self.history.cuts.clone() {
             self.kept(cut);
         }
+        let cuts = &self.history.cuts;
+        let half = self.history.entries.iter().filter_map(|entry| {
+            let cut = cuts.iter().find(|cut| cut.call >= entry.begin)?;
+            self.half(entry, &self.recovered(cut))
+        });
+        let half: Vec<String> = half.collect();
+        for text in half {
+            self.broken("C5", text);
+        }
+    }
+
+    /// C5: a merge whose caller died is made whole, or not at all: of what it
+    /// brought into the shards nothing is there while something is missing.
+    fn half(&self, entry: &Entry, there: &Bits) -> Option<String> {
+        let (Asked::Merge(candidates), None) = (&entry.asked, &entry.got) else {
+            return None;
+        };
+        let whole: Vec<Edge> = candidates
+            .iter()
+            .flat_map(|one| one.edges.clone())
+            .collect();
+        let lost = missing(there, &whole)?;
+        for (path, timeline) in &self.timelines.0 {
+            let Some(number) = shard_of(path) else {
+                continue;
+            };
+            let mut mine = timeline.by(entry.operation);
+            let Some((first, version)) = mine.next() else {
+                continue;
+            };
+            let last = mine.last().map_or(version, |(_, version)| version);
+            let (before, after) = (&timeline.versions[first - 1], last);
+            let read = |bytes: &Option<Bytes>| -> Bits {
+                let count = self.plan.coverage_shards;
+                let shard = bytes
+                    .as_deref()
+                    .map(|bytes| Shard::parse(number, count, bytes));
+                let shard = shard.and_then(Result::ok).unwrap_or_default();
+                shard.entries.into_iter().collect()
+            };
+            let (before, after) = (read(&before.bytes), read(&after.bytes));
+            let brought = after.iter().find_map(|(index, bits)| {
+                let old = before.get(index).copied().unwrap_or(0);
+                let now = there.get(index).copied().unwrap_or(0);
+                let new = bits & !old & now;
+                (new != 0).then_some((*index, new))
+            });
+            if let Some(brought) = brought {
+                let operation = entry.operation;
+                return Some(format!(
+                    "{operation} is half made: {brought:?}, not {lost:?}"
+                ));
+            }
+        }
+        None
     }
 
     /// A shard's bits only grow from one operation to the next. One that fails
@@ -183,12 +239,20 @@ impl Checker<'_> {
                         add(&mut uncertain, edges);
                     }
                 }
+                // A clean failure brought nothing.
+                Some(Got::Failed(_))
+                    if matches!(entry.asked, Asked::Merge(_)) && !entry.unknown() => {}
                 _ => {
                     for edges in &lists {
                         add(&mut uncertain, edges);
                     }
                 }
             }
+        }
+        if self.history.cuts.is_empty() {
+            let half = self.history.entries.iter();
+            let half: Vec<String> = half.filter_map(|entry| self.half(entry, map)).collect();
+            lost.extend(half);
         }
         let all: Vec<Edge> = map.iter().map(|(index, bits)| (*index, *bits)).collect();
         if let Some(strange) = missing(&offered, &all) {

@@ -29,6 +29,9 @@ impl Checker<'_> {
                     self.whole(entry, ids, token, None)
                 }
                 (Asked::GroupRelease(..), Some(Got::Step(Answer::Ok))) => self.gone(entry, ids),
+                (Asked::GroupVerify(_, token), Some(Got::Step(Answer::Ok))) => {
+                    self.held(entry, ids, token)
+                }
                 (_, Some(Got::Failed(_))) if !entry.unknown() => self.restored(entry, ids),
                 (_, Some(Got::Failed(_)) | None) => None,
                 _ => self.silent(entry, ids),
@@ -75,6 +78,22 @@ impl Checker<'_> {
             }
         }
         None
+    }
+
+    /// Every member carried the token at some time while the call looked.
+    fn held(&self, entry: &Entry, ids: &[String], token: &str) -> Broken {
+        let (begin, end) = (entry.begin, entry.end.unwrap_or(u64::MAX));
+        let held = |id: &String| {
+            self.member(id).is_some_and(|path| {
+                let mut seen = self.timelines.0[path].within(begin, end);
+                seen.any(|(at, _)| {
+                    let lease = self.leases[path][at].as_ref();
+                    lease.and_then(Lease::token) == Some(token)
+                })
+            })
+        };
+        let lost = ids.iter().find(|id| !held(id));
+        lost.map(|id| ("group", format!("member {id} was not the caller's")))
     }
 
     fn gone(&self, entry: &Entry, ids: &[String]) -> Broken {

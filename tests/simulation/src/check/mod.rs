@@ -4,6 +4,7 @@
 mod answers;
 mod audit;
 mod coverage;
+mod files;
 mod groups;
 mod intents;
 mod lease;
@@ -78,6 +79,9 @@ pub fn check(plan: &Plan, run: &Run) -> Vec<Violation> {
     checker.quiet();
     checker.locked();
     checker.bounded();
+    checker.made_once();
+    checker.failures();
+    checker.temporaries(&run.kernel);
     checker.power();
     checker.durable_answers();
     checker.coverage();
