@@ -83,12 +83,17 @@ fn to_stat(raw: &libc::stat) -> Stat {
 
 /// Takes a lock without waiting. Remembered before it is taken: a fork in
 /// between must find it.
-fn flock(fd: Fd, how: c_int) -> Answer<()> {
+fn flock(fd: Fd, how: c_int, forks: Option<u64>) -> Answer<()> {
     if !remember(fd.0) {
         return Err(Errno(libc::ENOLCK));
     }
-    // SAFETY: a plain call on a descriptor of the caller.
-    let taken = done(|| unsafe { i64::from(libc::flock(fd.0, how | libc::LOCK_NB)) });
+    // Asked after it is remembered, and before it is locked: the child of any
+    // later fork closes its copy, and whoever is killed here has locked nothing.
+    let taken = match forks.is_some() && held::forks() == forks {
+        // SAFETY: a plain call on a descriptor of the caller.
+        true => done(|| unsafe { i64::from(libc::flock(fd.0, how | libc::LOCK_NB)) }),
+        false => Err(Errno(libc::ECHILD)),
+    };
     if taken.is_err() {
         forget(fd.0);
     }
@@ -202,12 +207,12 @@ impl Sys for Linux {
         done(|| unsafe { i64::from(libc::fchmod(fd.0, mode)) })
     }
 
-    fn lock(&self, fd: Fd) -> Answer<()> {
-        flock(fd, libc::LOCK_EX)
+    fn lock(&self, fd: Fd, forks: Option<u64>) -> Answer<()> {
+        flock(fd, libc::LOCK_EX, forks)
     }
 
-    fn lock_shared(&self, fd: Fd) -> Answer<()> {
-        flock(fd, libc::LOCK_SH)
+    fn lock_shared(&self, fd: Fd, forks: Option<u64>) -> Answer<()> {
+        flock(fd, libc::LOCK_SH, forks)
     }
 
     fn keep(&self, fd: Fd, stat: &Stat) {

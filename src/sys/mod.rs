@@ -102,12 +102,15 @@ pub trait Sys: Send + Sync {
     fn make_directory(&self, dir: Option<Fd>, path: &CStr, mode: u32) -> Answer<()>;
     /// fchmod(2).
     fn set_mode(&self, fd: Fd, mode: u32) -> Answer<()>;
-    /// flock(2), exclusive, without waiting.
-    fn lock(&self, fd: Fd) -> Answer<()>;
+    /// flock(2), exclusive, without waiting. ECHILD, and nothing locked, when
+    /// this process began to fork since `forks`, which [`Sys::forks`] answered
+    /// before the descriptor was opened: the child's copy of it would keep the
+    /// lock alive (F1).
+    fn lock(&self, fd: Fd, forks: Option<u64>) -> Answer<()>;
     /// flock(2), shared, without waiting: only for looking whether a session
     /// lives (D2).
-    fn lock_shared(&self, fd: Fd) -> Answer<()> {
-        self.lock(fd)
+    fn lock_shared(&self, fd: Fd, forks: Option<u64>) -> Answer<()> {
+        self.lock(fd, forks)
     }
     /// The lock on this descriptor is kept between calls. The host may close
     /// it: nothing is done to the descriptor once it is another file (F7).

@@ -209,16 +209,16 @@ impl Sys for Faulty {
     fn set_mode(&self, fd: Fd, mode: u32) -> Answer<()> {
         self.inner.set_mode(fd, mode)
     }
-    fn lock(&self, fd: Fd) -> Answer<()> {
+    fn lock(&self, fd: Fd, forks: Option<u64>) -> Answer<()> {
         self.step()?;
         if let Some(run) = self.before_lock.lock().unwrap().take() {
             run();
         }
-        self.inner.lock(fd)
+        self.inner.lock(fd, forks)
     }
-    fn lock_shared(&self, fd: Fd) -> Answer<()> {
+    fn lock_shared(&self, fd: Fd, forks: Option<u64>) -> Answer<()> {
         self.shared_locks.fetch_add(1, Ordering::SeqCst);
-        self.inner.lock_shared(fd)
+        self.inner.lock_shared(fd, forks)
     }
     fn keep(&self, fd: Fd, stat: &Stat) {
         self.inner.keep(fd, stat);

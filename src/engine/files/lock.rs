@@ -13,11 +13,11 @@ use crate::guard::{on, Guard};
 use crate::sys::{Errno, Fd, FileKind, Open, Stat};
 
 /// How often a lock is taken anew because a fork fell between its file's opening
-/// and its being remembered.
-/// At the most: a fork may itself wait for what this thread holds.
+/// and its being remembered,
+/// before it counts as busy: a fork may itself wait for what this thread holds.
 const FORKS_MAX: u32 = 100;
 /// How long a fork that runs is waited for each time, in nanoseconds.
-const FORK_PAUSE: u64 = 50_000;
+pub(super) const FORK_PAUSE: u64 = 50_000;
 
 /// What waiting cost.
 #[derive(Default)]
@@ -175,19 +175,33 @@ impl<'a, 'b> Opened<'a, 'b> {
         })
     }
 
-    /// Locks it, or closes it. A child that was forked after the opening has a
-    /// copy that the fork handler did not know of: it would keep this lock when
-    /// the process is killed (F1, L7), so that another opening is locked.
+    /// Locks it, or closes it. `None`: somebody else has it. A child that was
+    /// forked after the opening has a copy that the fork handler did not know
+    /// of: it would keep this lock when the process is killed (F1, L7), so that
+    /// another opening is locked. Who forks without a pause waits like anybody.
     fn lock(mut self) -> Result<Option<Lock<'a>>> {
         let sys = &*self.disk.sys;
-        for left in (0..FORKS_MAX).rev() {
+        for _ in 0..FORKS_MAX {
+            let forks = match on(Guard::LockForked) {
+                true => self.forks,
+                false => sys.forks(),
+            };
             let locked = match on(Guard::Flock) {
-                true => sys.lock(self.fd),
+                true => sys.lock(self.fd, forks),
                 false => Ok(()),
             };
-            match locked {
-                Ok(()) => {}
-                Err(_) if !on(Guard::LockRefused) => {}
+            let refused = |errno: &Errno| on(Guard::LockRefused) || errno.0 == libc::ECHILD;
+            match locked.or_else(|errno| if refused(&errno) { Err(errno) } else { Ok(()) }) {
+                Ok(()) => {
+                    return Ok(Some(Lock {
+                        disk: self.disk,
+                        directory: self.directory.fd,
+                        name: self.name.to_owned(),
+                        fd: self.fd,
+                        stat: self.stat,
+                    }))
+                }
+                Err(Errno(libc::ECHILD)) => {}
                 Err(Errno(libc::EAGAIN | libc::EACCES)) => {
                     sys.close(self.fd);
                     return Ok(None);
@@ -200,24 +214,14 @@ impl<'a, 'b> Opened<'a, 'b> {
                     return Err(error);
                 }
             }
-            let forks = sys.forks();
-            let same = forks.is_some() && forks == self.forks || !on(Guard::LockForked);
-            if left == 0 || same {
-                break;
-            }
-            sys.unlock(self.fd);
-            if forks.is_none() {
+            sys.close(self.fd);
+            if sys.forks().is_none() {
                 sys.sleep(FORK_PAUSE);
             }
             self = Opened::new(self.disk, self.directory, self.name)?;
         }
-        Ok(Some(Lock {
-            disk: self.disk,
-            directory: self.directory.fd,
-            name: self.name.to_owned(),
-            fd: self.fd,
-            stat: self.stat,
-        }))
+        sys.close(self.fd);
+        Ok(None)
     }
 }
 

@@ -6,6 +6,7 @@ use std::ffi::{CStr, CString};
 use std::sync::{Arc, Mutex, TryLockError};
 
 use super::disk::{failed, Directory, Disk};
+use super::lock::FORK_PAUSE;
 use super::paths;
 use super::root::Root;
 use crate::error::{Error, Kind, Result};
@@ -15,7 +16,7 @@ use crate::record::session::{boot_word, name, parse_name, Header, SESSION_MAX};
 use crate::sys::{Errno, Fd, FileKind, Open, Stat};
 
 /// How often a session is made anew because a fork or a sweep came between.
-const TRIES: u32 = 100;
+const TRIES: u32 = 1000;
 /// A session is tested at most once in this time (D5), in nanoseconds.
 const TEST_EVERY: u64 = 10_000_000;
 /// Sessions of which the last test is remembered.
@@ -158,32 +159,29 @@ impl Root {
                     disk.file_mode,
                 )
                 .map_err(|errno| failed("create session", &private, errno))?;
-            let made = self.fill_session(&directory, fd, &private, &name, &host, owner);
-            // A fork in between has a copy that the child does not close (D3);
-            // a sweep in between took the file away.
-            let forked = forks.is_none() || sys.forks() != forks;
-            let forked = forked && on(Guard::SessionForked);
-            match made {
-                Ok(Some(stat)) if !forked => return Ok(Own { name, fd, stat }),
-                Ok(Some(_)) => {
-                    sys.unlock(fd);
-                    let name = CString::new(name).unwrap_or_default();
-                    let _ = sys.unlink(directory.fd, &name);
-                }
-                Ok(None) => {}
-                Err(error) => return Err(error),
+            // `None`: a fork in between would have a copy that the child does
+            // not close (D3), or a sweep took the file away.
+            let forks = match on(Guard::SessionForked) {
+                true => forks,
+                false => sys.forks(),
+            };
+            match self.fill_session(&directory, (fd, forks), &private, &name, &host, owner)? {
+                Some(stat) => return Ok(Own { name, fd, stat }),
+                None if sys.forks().is_none() => sys.sleep(FORK_PAUSE),
+                None => {}
             }
         }
         let text = format!("session of {owner}: could not be made without a fork in between");
         Err(Error::new(Kind::Io, text))
     }
 
-    /// Locks, writes and names a new session file. `None`: a sweep was faster.
+    /// Locks, writes and names a new session file. `None`: a sweep was faster,
+    /// or a fork.
     /// What fails is gone again.
     fn fill_session(
         &self,
         directory: &Directory<'_>,
-        fd: Fd,
+        (fd, forks): (Fd, Option<u64>),
         private: &CStr,
         name: &str,
         host: &str,
@@ -191,12 +189,12 @@ impl Root {
     ) -> Result<Option<Stat>> {
         let (disk, sys) = (&self.disk, &*self.disk.sys);
         let locked = match on(Guard::SessionLocked) {
-            true => sys.lock(fd),
+            true => sys.lock(fd, forks),
             false => Ok(()),
         };
         match locked {
             Ok(()) => {}
-            Err(Errno(libc::EAGAIN | libc::EACCES)) => {
+            Err(Errno(libc::EAGAIN | libc::EACCES | libc::ECHILD)) => {
                 sys.close(fd);
                 // Whoever holds it may die before it removes the file (H4).
                 let _ = sys.unlink(directory.fd, private);
@@ -261,10 +259,11 @@ impl Root {
             .folder(&paths::sessions_path(&self.path).ok()?)
             .ok()??;
         let file = CString::new(name).ok()?;
+        let forks = sys.forks();
         let fd = sys.open(Some(directory.fd), &file, Open::Read, 0).ok()?;
         let proves = self.lock_proves(fd, &file, &parsed.boot);
         let presence = if proves {
-            match sys.lock_shared(fd) {
+            match sys.lock_shared(fd, forks) {
                 Ok(()) => {
                     sys.unlock(fd);
                     return Some(Presence::Dead);
@@ -347,10 +346,11 @@ impl Root {
         }
         let sys = &*self.disk.sys;
         let file = CString::new(name).unwrap_or_default();
+        let forks = sys.forks();
         let Ok(fd) = sys.open(Some(directory.fd), &file, Open::Read, 0) else {
             return false;
         };
-        match sys.lock(fd) {
+        match sys.lock(fd, forks) {
             Ok(()) => {
                 // Removed while it is locked: its maker finds out.
                 let _ = sys.unlink(directory.fd, &file);

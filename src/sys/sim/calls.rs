@@ -222,8 +222,9 @@ impl Sys for Simulated {
         state.node(self.process, fd).map(|_| ())
     }
 
-    fn lock(&self, fd: Fd) -> Answer<()> {
+    fn lock(&self, fd: Fd, forks: Option<u64>) -> Answer<()> {
         let mut state = self.begin(Call::Lock, &|| format!("{fd:?}"))?;
+        state.processes[self.process].since(forks)?;
         let description = state.description(self.process, fd)?;
         let node = state.descriptions[description].node;
         if state.blocked(node, description) {
@@ -238,8 +239,9 @@ impl Sys for Simulated {
         Ok(())
     }
 
-    fn lock_shared(&self, fd: Fd) -> Answer<()> {
+    fn lock_shared(&self, fd: Fd, forks: Option<u64>) -> Answer<()> {
         let mut state = self.begin(Call::Lock, &|| format!("{fd:?} shared"))?;
+        state.processes[self.process].since(forks)?;
         let description = state.description(self.process, fd)?;
         let node = state.descriptions[description].node;
         if state.blocked(node, description) && !state.disk.nodes[node].shared {
@@ -260,8 +262,7 @@ impl Sys for Simulated {
 
     fn forks(&self) -> Option<u64> {
         let state = self.kernel.state();
-        let process = &state.processes[self.process];
-        (!process.forking).then_some(process.forks)
+        state.processes[self.process].forks()
     }
 
     fn unlock(&self, fd: Fd) {

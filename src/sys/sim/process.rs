@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::fault::{Call, Fault};
+use crate::sys::{Answer, Errno};
 
 /// Unix seconds at which every simulation begins.
 pub const EPOCH: f64 = 1_786_060_800.0;
@@ -108,4 +109,19 @@ pub struct Process {
     pub forks: u64,
     /// Whether a fork is under way.
     pub forking: bool,
+}
+
+impl Process {
+    /// Forks begun, while none is under way.
+    pub(super) fn forks(&self) -> Option<u64> {
+        (!self.forking).then_some(self.forks)
+    }
+
+    /// Whether none has begun since it answered so.
+    pub(super) fn since(&self, forks: Option<u64>) -> Answer<()> {
+        match forks.is_some() && self.forks() == forks {
+            true => Ok(()),
+            false => Err(Errno(libc::ECHILD)),
+        }
+    }
 }

@@ -100,7 +100,7 @@ impl World {
                 .iter()
                 .map(|(at, upset)| (*at, Due::Upset(*upset)))
                 .collect(),
-            random: Random::new(plan.seed ^ 0xF00D_CAFE),
+            random: Random::new(plan.seed ^ 0x000F_F1CE),
             plan: Rc::new(plan.clone()),
             upsets: 0,
         }

@@ -121,7 +121,7 @@ impl Checker<'_> {
     }
 
     /// Whether anybody else changed a record between two calls, or the first
-    /// of them changed none.
+    /// of them changed none of its own accord.
     fn between(&self, first: &Entry, entry: &Entry, ids: &[String]) -> bool {
         let mut changed = false;
         for id in ids {
@@ -129,7 +129,9 @@ impl Checker<'_> {
                 continue;
             };
             let timeline = &self.timelines.0[path];
-            let Some((at, _)) = timeline.by(first.operation).next() else {
+            // What it settled for a dead writer was not its own change (G1).
+            let mut mine = timeline.by(first.operation);
+            let Some((at, _)) = mine.find(|(_, version)| !self.settled(path, version)) else {
                 continue;
             };
             changed = true;
