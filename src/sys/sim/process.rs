@@ -93,8 +93,9 @@ pub struct Process {
     pub operation: u64,
     /// Faults by its call number.
     pub faults: BTreeMap<u64, Fault>,
-    /// Errors that come at the next calls that can answer them.
-    pub errors: VecDeque<i32>,
+    /// Errors that come at the next calls that can answer them, of one kind
+    /// where one is named.
+    pub errors: VecDeque<(Option<Call>, i32)>,
     /// Errors that its calls have answered.
     pub failed: u64,
     /// Runs at a call number.

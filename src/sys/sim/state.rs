@@ -130,9 +130,12 @@ impl State {
         let mut found = caller.faults.get(&caller.calls).copied();
         if found.is_none() {
             let next = caller.errors.front().copied();
-            if next.is_some_and(|errno| plausible(call, errno)) {
+            let meant = |(kind, errno): (Option<Call>, i32)| {
+                plausible(call, errno) && kind.is_none_or(|kind| kind == call)
+            };
+            if next.is_some_and(meant) {
                 caller.errors.pop_front();
-                found = next.map(Fault::Error);
+                found = next.map(|(_, errno)| Fault::Error(errno));
             }
         }
         if found.is_none() && full {

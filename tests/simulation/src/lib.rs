@@ -4,7 +4,9 @@
 pub mod check;
 pub mod client;
 pub mod history;
+pub mod keep;
 pub mod plan;
 pub mod scenario;
 pub mod steps;
+pub mod tally;
 pub mod world;

@@ -1,43 +1,163 @@
-//! The command.
-use std::collections::BTreeMap;
+//! The command: `scripts/sim`.
 
-use simulation::check::check;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::time::Instant;
+
+use clap::Parser;
+use simulation::check::{check, Violation};
+use simulation::keep::Keep;
 use simulation::plan::Plan;
-use simulation::world::World;
+use simulation::tally::Tally;
+use simulation::world::{Run, World};
 
-fn main() {
-    let number = |at: usize, other: u64| {
-        std::env::args()
-            .nth(at)
-            .map_or(other, |a| a.parse().unwrap())
+/// Failing schedules that are shrunk and shown; the rest is only counted.
+const SHOWN: usize = 5;
+
+/// Seeded schedules of coordinators over a simulated kernel, each followed by a
+/// checker that knows every invariant of the protocol.
+#[derive(Parser)]
+#[command(name = "scripts/sim")]
+struct Arguments {
+    /// How many schedules to run, each from a seed of its own
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 0, value_name = "SEED")]
+    from: u64,
+    /// Threads; 0: one for each processor
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    jobs: usize,
+    /// Run one seed again, showing all of its calls and what was broken
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "from"])]
+    repeat: Option<u64>,
+    /// With --repeat: the parts of the schedule that stay, as a shrunk failure prints them
+    #[arg(long, value_name = "PARTS", requires = "repeat")]
+    keep: Option<Keep>,
+    /// With --repeat: every simulated system call too
+    #[arg(long, requires = "repeat")]
+    trace: bool,
+}
+
+/// A schedule that broke a promise.
+struct Failure {
+    seed: u64,
+    violations: Vec<Violation>,
+}
+
+fn run(plan: &Plan, trace: bool) -> (Run, Vec<Violation>) {
+    let run = World::new(plan, trace).run();
+    let violations = check(plan, &run);
+    (run, violations)
+}
+
+fn repeat(arguments: &Arguments, seed: u64) -> ExitCode {
+    let mut plan = Plan::new(seed);
+    if let Some(keep) = &arguments.keep {
+        plan = keep.apply(&plan);
+    }
+    println!("{plan:#?}");
+    let (run, violations) = run(&plan, arguments.trace);
+    for line in run.kernel.state().trace.take().unwrap_or_default() {
+        println!("{line}");
+    }
+    for entry in &run.history.borrow().entries {
+        println!("{entry:?}");
+    }
+    for Violation { id, text } in &violations {
+        println!("broken: {id}: {text}");
+    }
+    println!("seed {seed}: {} promises broken", violations.len());
+    ExitCode::from(u8::from(!violations.is_empty()))
+}
+
+/// The smallest part of a schedule that breaks the same promise.
+fn shrunk(failure: &Failure) -> String {
+    let plan = Plan::new(failure.seed);
+    let id = failure.violations[0].id;
+    let mut fails = |keep: &Keep| {
+        let (_, found) = run(&keep.apply(&plan), false);
+        found.iter().any(|one| one.id == id)
     };
-    let (n, from) = (number(1, 100), number(2, 0));
-    let trace = n == 1;
-    let mut kinds: BTreeMap<&str, (u64, u64, String)> = BTreeMap::new();
-    for seed in from..from + n {
-        let plan = Plan::new(seed);
-        let run = World::new(&plan, trace).run();
-        if trace {
-            println!("{plan:#?}");
-            for line in run.kernel.state().trace.take().unwrap() {
-                println!("{line}");
-            }
-            for entry in &run.history.borrow().entries {
-                println!("{entry:?}");
-            }
+    let keep = Keep::all(&plan).shrink(&mut fails);
+    format!(
+        "shrunk from {} steps and {} upsets to {} and {}\n  repeat: scripts/sim --repeat {} --keep {keep}",
+        plan.steps(),
+        plan.upsets.len(),
+        keep.steps.len(),
+        keep.upsets.len(),
+        failure.seed,
+    )
+}
+
+fn show(failures: &mut [Failure]) {
+    failures.sort_by_key(|failure| failure.seed);
+    for failure in failures.iter().take(SHOWN) {
+        for Violation { id, text } in &failure.violations {
+            println!("seed {}: {id}: {text}", failure.seed);
         }
-        let mut seen = std::collections::BTreeSet::new();
-        for broken in check(&plan, &run) {
-            if trace {
-                println!("{broken:?}");
-            }
-            if seen.insert(broken.id) {
-                let kind = kinds.entry(broken.id).or_insert((0, seed, broken.text));
-                kind.0 += 1;
-            }
+        println!("  {}", shrunk(failure));
+    }
+    let rest = failures
+        .iter()
+        .skip(SHOWN)
+        .map(|one| format!("{} ({})", one.seed, one.violations[0].id));
+    let rest: Vec<_> = rest.collect();
+    if !rest.is_empty() {
+        println!("also broken: seeds {}", rest.join(", "));
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if let Some(seed) = arguments.repeat {
+        return repeat(&arguments, seed);
+    }
+    let jobs = match arguments.jobs {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        jobs => jobs,
+    };
+    let begun = Instant::now();
+    let next = AtomicU64::new(arguments.from);
+    let end = arguments.from.saturating_add(arguments.seeds);
+    let all = Mutex::new((Tally::default(), Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                let (mut tally, mut failures) = (Tally::default(), Vec::new());
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= end {
+                        break;
+                    }
+                    let plan = Plan::new(seed);
+                    let (run, violations) = run(&plan, false);
+                    tally.add(&plan, &run);
+                    if !violations.is_empty() {
+                        failures.push(Failure { seed, violations });
+                    }
+                }
+                let mut all = all
+                    .lock()
+                    .unwrap_or_else(std::sync::PoisonError::into_inner);
+                all.0.join(&tally);
+                all.1.append(&mut failures);
+            });
         }
-    }
-    for (id, (count, seed, text)) in kinds {
-        println!("{count} x {id}: seed {seed}: {text}");
-    }
+    });
+    let (tally, mut failures) = all
+        .into_inner()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    println!("{tally}");
+    show(&mut failures);
+    println!(
+        "seeds {} to {}: {} of {} schedules broke a promise; {:.0} s on {jobs} threads",
+        arguments.from,
+        end - 1,
+        failures.len(),
+        tally.schedules,
+        begun.elapsed().as_secs_f64(),
+    );
+    ExitCode::from(u8::from(!failures.is_empty()))
 }

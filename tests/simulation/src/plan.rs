@@ -1,7 +1,7 @@
 //! A schedule before it runs: who does what, and what goes wrong when. All of
 //! it follows from one seed; a shrunk one leaves parts out.
 
-use symlease::sys::sim::{Random, ERRNOS};
+use symlease::sys::sim::{Call, Random, ERRNOS};
 
 /// What a process is asked to do. Details come from the step's own number, so
 /// that leaving one step out changes no other.
@@ -15,6 +15,8 @@ pub enum Op {
     Heartbeat,
     /// Renew all leases at once.
     HeartbeatMany,
+    /// Renew all leases and groups, with one deadline.
+    HeartbeatAll,
     /// Give a lease back.
     Abandon,
     /// Begin a commit with a manifest that is not ours.
@@ -51,6 +53,8 @@ pub enum Op {
     Sweep,
     /// List expired and committing work.
     Scan,
+    /// Read single records, the map's size, owners, totals, counters.
+    Look,
     /// Work: time passes.
     Rest,
     /// Close the campaign and open it again.
@@ -58,11 +62,12 @@ pub enum Op {
 }
 
 /// How often each is asked for.
-const OPS: [(Op, u64); 24] = [
+const OPS: [(Op, u64); 26] = [
     (Op::Claim, 16),
     (Op::Takeover, 1),
     (Op::Heartbeat, 6),
-    (Op::HeartbeatMany, 6),
+    (Op::HeartbeatMany, 4),
+    (Op::HeartbeatAll, 3),
     (Op::Abandon, 2),
     (Op::BeginCommit, 3),
     (Op::Complete, 5),
@@ -81,8 +86,19 @@ const OPS: [(Op, u64); 24] = [
     (Op::ReplayCommits, 4),
     (Op::Sweep, 2),
     (Op::Scan, 2),
+    (Op::Look, 1),
     (Op::Rest, 8),
     (Op::Reopen, 2),
+];
+
+/// The calls whose failures leave something half done.
+const CHANGES: [Call; 6] = [
+    Call::Write,
+    Call::Sync,
+    Call::Sync,
+    Call::Rename,
+    Call::Unlink,
+    Call::Link,
 ];
 
 /// Something from outside.
@@ -94,6 +110,8 @@ pub enum Upset {
     Stop(usize, u64),
     /// The next call that can answer this error does.
     Error(usize, i32),
+    /// The next call of this kind fails with EIO.
+    Fail(usize, Call),
     /// A host's wall clock steps by so many seconds.
     Clock(usize, f64),
     /// A host goes down and comes up.
@@ -196,7 +214,7 @@ impl Plan {
 
     /// Nine of ten schedules meet at least one upset.
     fn upset(&mut self, random: &mut Random, calls: u64) {
-        if random.chance(100) {
+        if random.chance(50) {
             return;
         }
         let slots = self.slots.len() as u64;
@@ -209,7 +227,8 @@ impl Plan {
                     slot,
                     *random.pick(&[50_000_000, 3_000_000_000, 15_000_000_000]),
                 ),
-                6..=9 => Upset::Error(slot, *random.pick(&ERRNOS)),
+                6..=7 => Upset::Error(slot, *random.pick(&ERRNOS)),
+                8..=9 => Upset::Fail(slot, *random.pick(&CHANGES)),
                 10 => Upset::Clock(host, *random.pick(&[3600.0, -3600.0, 5.0, -5.0])),
                 11 => Upset::Reboot(host),
                 12..=13 => Upset::PowerCut(*random.pick(&[0, 200, 500, 900])),

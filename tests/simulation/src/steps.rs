@@ -52,7 +52,8 @@ impl Client {
             | Op::Complete
             | Op::Replay
             | Op::Verify => self.lease(op, &mut random),
-            Op::HeartbeatMany => self.heartbeat_many(),
+            Op::HeartbeatMany => self.heartbeat_many(None),
+            Op::HeartbeatAll => self.heartbeat_all(),
             Op::Commit => self.commit(&mut random),
             Op::GroupClaim => self.group_claim(&mut random),
             Op::GroupHeartbeat | Op::GroupRelease | Op::GroupVerify => self.group(op, &mut random),
@@ -121,10 +122,27 @@ impl Client {
         });
     }
 
-    fn heartbeat_many(&mut self) {
+    /// As the C interface does it: one deadline for the leases and all groups.
+    fn heartbeat_all(&mut self) {
+        let deadline = self.campaign.engine().deadline();
+        self.heartbeat_many(Some(deadline));
+        for (targets, token) in self.groups.clone() {
+            let Ok(members) = Members::new(&targets) else {
+                continue;
+            };
+            let asked = Asked::GroupHeartbeat(ids(&targets), token.clone());
+            self.call(asked, |campaign| {
+                let renewed = campaign.group_heartbeat_until(deadline, &members, &token);
+                answered(renewed.map(|(answer, _)| answer), Got::Step)
+            });
+        }
+    }
+
+    fn heartbeat_many(&mut self, deadline: Option<u64>) {
         let leases = self.leases.clone();
         self.call(Asked::HeartbeatMany(leases.clone()), |campaign| {
-            answered(campaign.heartbeat_many(&leases), |answers| {
+            let until = deadline.unwrap_or_else(|| campaign.engine().deadline());
+            answered(campaign.heartbeat_many_until(until, &leases), |answers| {
                 let one = |answer: Result<(Answer, _)>| {
                     answer.map(|(answer, _)| answer).map_err(|error| error.kind)
                 };
@@ -297,6 +315,24 @@ impl Client {
             Op::Sweep => {
                 self.call(Asked::Other("sweep"), |campaign| {
                     answered(campaign.engine().sweep(), Got::Count)
+                });
+            }
+            Op::Look => {
+                let (id, shards) = (work_id(0), self.plan.coverage_shards);
+                self.call(Asked::Other("look"), |campaign| {
+                    let looked = (|| {
+                        campaign.record(Table::Work, &id)?;
+                        campaign.counts(Table::Work)?;
+                        campaign.scan(Table::Target, None, &mut |_| true)?;
+                        campaign.map_info()?;
+                        for shard in 0..shards {
+                            campaign.coverage_owner(shard)?;
+                            campaign.shard_record(shard)?;
+                        }
+                        campaign.authority()?;
+                        campaign.stats()
+                    })();
+                    answered(looked, |_| Got::Nothing)
                 });
             }
             Op::Scan => {

@@ -330,7 +330,14 @@ impl World {
                 if let Some(process) = self.process(slot) {
                     self.kernel.state().processes[process]
                         .errors
-                        .push_back(errno);
+                        .push_back((None, errno));
+                }
+            }
+            Upset::Fail(slot, call) => {
+                if let Some(process) = self.process(slot) {
+                    self.kernel.state().processes[process]
+                        .errors
+                        .push_back((Some(call), libc::EIO));
                 }
             }
             Upset::Clock(host, seconds) => self.kernel.state().hosts[host].offset += seconds,

@@ -26,7 +26,7 @@ fn one_deadline(asked: &Asked) -> bool {
 fn reads(asked: &Asked) -> bool {
     match asked {
         Asked::Verify(..) | Asked::GroupVerify(..) => true,
-        Asked::Other(what) => matches!(*what, "pull" | "scan"),
+        Asked::Other(what) => matches!(*what, "pull" | "scan" | "look"),
         _ => false,
     }
 }
