@@ -83,15 +83,9 @@ impl Simulated {
         if !state.processes[self.process].alive {
             return dead;
         }
-        let (pause, hook) = state.count(self.process, call);
-        if pause || hook.is_some() {
+        if state.count(self.process, call) {
             drop(state);
-            if let Some(mut hook) = hook {
-                hook();
-            }
-            if pause {
-                task::pause();
-            }
+            task::pause();
             state = self.kernel.state();
             if !state.processes[self.process].alive {
                 return dead;

@@ -8,9 +8,6 @@ use crate::sys::{Answer, Errno};
 /// Unix seconds at which every simulation begins.
 pub const EPOCH: f64 = 1_786_060_800.0;
 
-/// Runs in the middle of a call, while others may do anything.
-pub type Hook = Box<dyn FnMut() + Send>;
-
 /// One machine.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -71,7 +68,7 @@ pub struct Description {
 }
 
 /// One process.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Process {
     /// Where it runs.
     pub host: usize,
@@ -98,8 +95,6 @@ pub struct Process {
     pub errors: VecDeque<(Option<Call>, i32)>,
     /// Errors that its calls have answered.
     pub failed: u64,
-    /// Runs at a call number.
-    pub hook: Option<(u64, Hook)>,
     /// True time until which it sleeps.
     pub asleep: u64,
     /// Nanoseconds that it has asked to sleep.

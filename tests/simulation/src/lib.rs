@@ -1,6 +1,7 @@
 //! The simulation: coordinators over the simulated kernel, in seeded schedules
 //! and in exhaustive sweeps, and a checker that knows the protocol's promises.
 
+pub mod calls;
 pub mod check;
 pub mod client;
 pub mod history;
