@@ -190,8 +190,11 @@ impl<'a, 'b> Opened<'a, 'b> {
                 true => sys.lock(self.fd, forks),
                 false => Ok(()),
             };
-            let refused = |errno: &Errno| on(Guard::LockRefused) || errno.0 == libc::ECHILD;
-            match locked.or_else(|errno| if refused(&errno) { Err(errno) } else { Ok(()) }) {
+            let passed = |errno: &Errno| {
+                let busy = matches!(errno.0, libc::EAGAIN | libc::EACCES | libc::ECHILD);
+                !busy && !on(Guard::LockRefused)
+            };
+            match locked.or_else(|errno| if passed(&errno) { Ok(()) } else { Err(errno) }) {
                 Ok(()) => {
                     return Ok(Some(Lock {
                         disk: self.disk,

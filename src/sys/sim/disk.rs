@@ -77,6 +77,8 @@ pub struct Node {
 pub struct Disk {
     /// By number.
     pub nodes: Vec<Node>,
+    /// Whether a directory's failed sync, too, drops what it could not write.
+    pub forgets: bool,
     block: usize,
 }
 
@@ -183,6 +185,7 @@ impl Disk {
     pub fn new(block: usize) -> Disk {
         let mut disk = Disk {
             nodes: Vec::new(),
+            forgets: false,
             block,
         };
         disk.add(Body::Folder(Folder::new(b"/".to_vec())));
@@ -247,14 +250,18 @@ impl Disk {
 
     /// A sync that fails: of a file's data some reaches the disk, and none is
     /// dirty any more, so that the next sync has nothing to do (F17). A
-    /// directory's entries stay to be synced.
+    /// directory's entries stay to be synced, as a rule.
     pub fn fail_sync(&mut self, node: usize, choose: &mut Choose<'_>) {
-        let block = self.block;
+        let (block, forgets) = (self.block, self.forgets);
         let node = &mut self.nodes[node];
         node.failures += 1;
-        if let Body::File(file) = &mut node.body {
-            file.lied |= !file.clean();
-            file.settle(block, choose);
+        match &mut node.body {
+            Body::File(file) => {
+                file.lied |= !file.clean();
+                file.settle(block, choose);
+            }
+            Body::Folder(folder) if forgets => folder.pending.clear(),
+            Body::Folder(_) => {}
         }
     }
 

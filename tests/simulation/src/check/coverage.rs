@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use symlease::error::Kind;
 use symlease::model::coverage::bits_in;
 use symlease::record::shard::{Edge, Shard};
 use symlease::record::transaction::Transaction;
@@ -209,6 +210,12 @@ impl Checker<'_> {
         let (mut offered, mut credited, mut uncertain) = (Bits::new(), Bits::new(), Bits::new());
         let mut total = 0;
         let mut lost = Vec::new();
+        let settled = |entry: &Entry| {
+            let certain = entry.error() == Some(Kind::Indeterminate);
+            let again = |other: &&Entry| other.repeats == Some(entry.operation);
+            let again = self.history.entries.iter().find(again);
+            certain && again.is_some_and(Entry::succeeded)
+        };
         for entry in &self.history.entries {
             let lists: Vec<Vec<Edge>> = match &entry.asked {
                 Asked::Merge(candidates) => {
@@ -239,9 +246,11 @@ impl Checker<'_> {
                         add(&mut uncertain, edges);
                     }
                 }
-                // A clean failure brought nothing.
+                // A clean failure brought nothing, and what its repetition
+                // answered was credited there.
                 Some(Got::Failed(_))
-                    if matches!(entry.asked, Asked::Merge(_)) && !entry.unknown() => {}
+                    if matches!(entry.asked, Asked::Merge(_))
+                        && (!entry.unknown() || settled(entry)) => {}
                 _ => {
                     for edges in &lists {
                         add(&mut uncertain, edges);
