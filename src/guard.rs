@@ -76,6 +76,7 @@ guards! {
     PathAfter "L5" "a lock's path must name the locked file after a publish";
     PathAfterBatch "L5" "the same after a batch";
     LockOrder "L3" "locks are taken in the order of their ids";
+    ShardOrder "L3" "locks of shards are taken in rising order";
     OneDeadline "L3" "the locks of one call share one deadline";
     Interrupted "L3" "an interrupted call is made again";
     LockRefused "L4" "a file system that cannot lock is an error";
@@ -99,11 +100,13 @@ guards! {
     FailedFile "H4" "a file that could not be written is gone again";
     StagedFile "H4" "a file that got no name is gone again";
     UnknownChange "E_INDETERMINATE" "a change that is perhaps not durable is answered so";
+    UnknownLog "E_INDETERMINATE" "the same where what stood written cannot be removed";
     UnknownBatch "E_INDETERMINATE" "the same in a batch";
     Repeated "E_INDETERMINATE" "the same call again answers what the first could not";
     RepeatedStands "E_INDETERMINATE" "only while the records are as the first left them";
     CreditRepeated "C4" "a repeated merge is credited what its first call merged";
     Rollback "H2" "a group change that fails gives its members back what they had";
+    RollbackNames "G1" "what was given back is durable before its intent goes";
     IntentWritten "G1" "a group change stands written before it is made";
     IntentSettled "G1" "a dead writer's group change is settled first";
     IntentReread "G1" "an intent is read again under its members' locks";
@@ -121,17 +124,21 @@ guards! {
     TransactionReread "C5" "a transaction is read again under its shards' locks";
     TransactionOr "C5" "settling a merge takes no bit away";
     TransactionRead "C5" "whoever only reads adds what stands written";
+    TransactionFirst "C5" "whoever only reads looks at what stands written first";
     MapSize "C6" "a map of another size is refused";
     MapIdentity "C6" "a map of another build is refused";
     MapIndex "C6" "an index beyond the map's size is refused";
     MapBeyond "C6" "no size is fixed below an index that is set";
     MapDurable "C6" "the map's size is durable before a merge is answered";
+    PullTaken "pull" "what its taker refused is given again";
     KnownUnderLock "C8" "a bit is known only when read under its shard's lock";
     KnownDurable "durable answers" "known bits are durable before they are answered";
     DoneDurable "durable answers" "DONE is durable before it is answered";
     AlreadyDurable "durable answers" "ALREADY is durable before it is answered";
+    BegunDurable "durable answers" "a commit that had begun is durable before OK is answered again";
     VerifyDurable "durable answers" "the same for a look without a lock";
     DoubtfulAgain "F17" "what a sync failed for is published again";
+    DoubtfulStaged "F17" "a staged file whose sync failed is copied";
     StagedData "C7" "a staged result's data is durable before the commit begins";
     StagedNames "C7" "its name is, too";
     SidecarData "C7" "a staged map's data is durable before the commit begins";
@@ -145,7 +152,12 @@ guards! {
     ReplayLiving "C7" "a commit whose holder lives is left to it";
     CountedOnce "once" "only whoever wrote done counts the result";
     Identity "M1" "a root with another identity is refused";
+    IdentityNewer "M1" "a root of a newer schema is only read";
+    IdentityRenewed "M1" "a root that somebody removed gets an identity before records";
+    RecordsPlaced "M1" "a peer's records must lie where this number of shards has them";
+    ReadOnly "M4" "a handle that only reads changes nothing";
     SweepLocked "H4, F22" "a temporary is swept only when its writer is gone";
+    SweepShardLocked "H4, F22" "the same in the authority";
     ListOnce "F23" "a name that a listing repeats is one";
 }
 

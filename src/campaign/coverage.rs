@@ -129,13 +129,21 @@ impl Campaign {
     pub fn authority(&self) -> Result<Vec<Shard>> {
         let count = self.engine.coverage_shards()?;
         // Logged merges first: one that is settled meanwhile is in the shards.
-        let pending = self.engine.pending()?;
+        let first = on(Guard::TransactionFirst);
+        let mut pending = if first {
+            self.engine.pending()?
+        } else {
+            Vec::new()
+        };
         let shards: Vec<u32> = (0..count).collect();
         let reads: Vec<Read> = shards
             .iter()
             .map(|shard| self.engine.read_shard(*shard))
             .collect();
         let mut all = decode_all(&shards, count, &reads)?;
+        if !first {
+            pending = self.engine.pending()?;
+        }
         for record in pending.into_iter().filter(|_| on(Guard::TransactionRead)) {
             if let Some(shard) = all.get_mut(&record.shard) {
                 shard.add(record.entries.into_iter());
@@ -167,7 +175,7 @@ impl Campaign {
             .filter(|(_, edges)| !edges.is_empty())
             .collect();
         let taken = take(&fresh);
-        if taken.is_ok() {
+        if taken.is_ok() || !on(Guard::PullTaken) {
             position.extend(
                 authority
                     .into_iter()

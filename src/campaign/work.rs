@@ -403,6 +403,7 @@ fn outcome(
             Some(held(&next, default_ttl)),
             Change::Put(checked_size(id, &next)?),
         ),
+        Step::Unchanged if !on(Guard::BegunDurable) => (Answer::Ok, lease(), Change::Keep),
         Step::Unchanged => (Answer::Ok, lease(), Change::Rely),
         Step::Committing => (Answer::Committing, lease(), Change::Keep),
         Step::Already if !on(Guard::AlreadyDurable) => (Answer::Already, lease(), Change::Keep),

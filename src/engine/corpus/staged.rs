@@ -67,7 +67,7 @@ impl Store {
         if synced.is_err() {
             known.synced(file, false);
         }
-        let replaced = match known.is_doubtful(file) {
+        let replaced = match known.is_doubtful(file) && on(Guard::DoubtfulStaged) {
             true => self
                 .replace(place, content)
                 .map(|()| known.synced(file, true)),

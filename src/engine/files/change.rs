@@ -132,7 +132,12 @@ impl Files {
                 }
                 return Err(failure.error);
             }
-            (Ok(()), Some(intent)) => intent::remove(root, intent).map_err(unknown)?,
+            (Ok(()), Some(intent)) => {
+                intent::remove(root, intent).map_err(|error| match on(Guard::UnknownLog) {
+                    true => unknown(error),
+                    false => error,
+                })?
+            }
             (Ok(()), None) => {}
         }
         if changed == 0 {

@@ -245,6 +245,9 @@ impl Files {
             Ok((name, held))
         };
         let shards = if on(Guard::ShardLock) { shards } else { &[] };
+        if !on(Guard::ShardOrder) && authority.disk().sys.process() % 2 == 1 {
+            return shards.iter().rev().map(take).collect();
+        }
         shards.iter().map(take).collect()
     }
 

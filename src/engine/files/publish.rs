@@ -204,7 +204,8 @@ fn restore(disk: &Disk, changed: &[Item<'_>], failed: &Item<'_>) -> bool {
         });
         restored &= undone.is_ok();
     }
-    sync_directories(disk, changed).is_ok() && restored
+    let synced = !on(Guard::RollbackNames) || sync_directories(disk, changed).is_ok();
+    synced && restored
 }
 
 /// Syncs each directory once in which something changed or is relied on. A

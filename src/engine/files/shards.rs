@@ -63,7 +63,11 @@ pub(super) fn publish_shards(
     if let Err(error) = publish::all(authority.disk(), &items) {
         return Err(taken_back(authority, state, writes, &place, error));
     }
-    authority.remove(&place).map_err(unknown)
+    let removed = authority.remove(&place);
+    removed.map_err(|error| match on(Guard::UnknownLog) {
+        true => unknown(error),
+        false => error,
+    })
 }
 
 /// The error of a logged merge whose publish failed. Wholly old again, and the
