@@ -15,6 +15,9 @@ use crate::engine::{Change, Decide, Engine, Read, Table};
 use crate::error::{Error, Kind, Result};
 use crate::guard::{on, Guard};
 
+/// Locked keys, and where each record lies.
+type Locked<'a> = (Vec<(String, Lock<'a>)>, Vec<&'a Directory<'a>>);
+
 impl Files {
     /// `Engine::transact`: locks, settles, reads, decides, publishes.
     pub(super) fn change_all(
@@ -59,7 +62,7 @@ impl Files {
         keys: &[String],
         directories: &'a BTreeMap<CString, Directory<'a>>,
         deadline: u64,
-    ) -> Result<(Vec<(String, Lock<'a>)>, Vec<&'a Directory<'a>>)> {
+    ) -> Result<Locked<'a>> {
         let mut order: Vec<&String> = keys.iter().collect();
         if !on(Guard::LockOrder) && root.disk.sys.process() % 2 == 1 {
             order.reverse();

@@ -208,7 +208,15 @@ impl Sys for Simulated {
     }
 
     fn unlink(&self, dir: Fd, name: &CStr) -> Answer<()> {
-        let mut state = self.begin(Call::Unlink, &|| format!("{dir:?} {}", text(name)))?;
+        let what = || format!("{dir:?} {}", text(name));
+        let (mut state, fault) = self.enter(Call::Unlink, &what)?;
+        if let Some(Fault::Error(errno)) = fault {
+            // Nobody can be blamed for a private name that does not go.
+            if let Ok(directory) = state.node(self.process, dir) {
+                state.gone(directory, name.to_bytes());
+            }
+            return Err(Errno(errno));
+        }
         state.unlink_in(self.process, dir, name.to_bytes())
     }
 

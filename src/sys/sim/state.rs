@@ -3,7 +3,7 @@
 
 use super::disk::{join, Body, Bytes, Choose, Disk};
 use super::fault::{plausible, Call, Fault};
-use super::process::{Description, Host, Process};
+use super::process::{Description, Hook, Host, Process};
 use super::random::Random;
 use crate::guard::{on, Guard};
 use crate::sys::{Answer, Errno, Fd};
@@ -106,8 +106,9 @@ impl State {
         self.processes.len() - 1
     }
 
-    /// Counts a call. Answers whether the scheduler is due.
-    pub(super) fn count(&mut self, process: usize, call: Call) -> bool {
+    /// Counts a call. Answers whether the scheduler is due, and what was asked
+    /// to run here.
+    pub(super) fn count(&mut self, process: usize, call: Call) -> (bool, Option<Hook>) {
         self.calls += 1;
         self.now += 500 + self.random.below(20_000);
         let caller = &mut self.processes[process];
@@ -115,9 +116,10 @@ impl State {
         if let Some(kinds) = &mut caller.kinds {
             kinds.push(call);
         }
+        let hook = caller.hook.due(caller.calls);
         let pause = self.turn == 0;
         self.turn = self.turn.saturating_sub(1);
-        pause
+        (pause, hook)
     }
 
     /// The fault that a call meets.
@@ -249,6 +251,11 @@ impl State {
             });
             return;
         }
+        self.gone(directory, name);
+    }
+
+    /// From now on a private name is not its maker's any more.
+    pub(super) fn gone(&mut self, directory: usize, name: &[u8]) {
         let calls = self.calls;
         let same = |one: &&mut Temporary| one.directory == directory && one.name == name;
         if let Some(found) = self.temporaries.iter_mut().rev().find(same) {

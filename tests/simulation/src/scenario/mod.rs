@@ -18,7 +18,7 @@ use symlease::campaign::{Answer, Campaign, ClaimOptions, Held};
 use symlease::environment::Environment;
 use symlease::error::{Error, Kind};
 use symlease::sys::sim::disk::{Body, Disk};
-use symlease::sys::sim::{Call, Fault, Kernel, Simulated, State};
+use symlease::sys::sim::{Call, Fault, Hooked, Kernel, Simulated, State};
 use symlease::sys::Sys;
 
 use crate::check::Violation;
@@ -232,7 +232,7 @@ impl Member {
     fn before(&self, kernel: &Kernel, ahead: u64, run: impl FnMut() + Send + 'static) {
         let at = self.calls(kernel) + ahead;
         let process = self.sys.number();
-        kernel.state().processes[process].hook = Some((at, Box::new(run)));
+        kernel.state().processes[process].hook = Hooked::at(at, Box::new(run));
     }
 }
 
