@@ -254,14 +254,16 @@ impl Campaign {
                 .ok()
                 .flatten()
                 .and_then(|bytes| parse_heartbeat(&bytes).ok());
-            let fresh = |beat: &Heartbeat| {
-                beat.index == index
-                    && now - beat.updated < self.settings.coverage_ttl
-                    && beat.updated - now <= self.settings.clock_skew
-            };
+            let fresh = |beat: &Heartbeat| beat.index == index && self.fresh(beat, now);
             live.extend(beat.filter(fresh).map(|beat| (index, beat.id)));
         }
         Ok(live)
+    }
+
+    /// Whether a coordinator's heartbeat counts.
+    pub(super) fn fresh(&self, beat: &Heartbeat, now: f64) -> bool {
+        now - beat.updated < self.settings.coverage_ttl
+            && beat.updated - now <= self.settings.clock_skew
     }
 
     /// Refuses candidates of another size or build (C6, F37), and fixes both

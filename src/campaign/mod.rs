@@ -8,13 +8,17 @@ mod evidence;
 pub mod group;
 pub mod look;
 pub mod open;
+pub mod overview;
+pub mod probe;
+mod published;
 mod remembered;
 mod replay;
 pub mod report;
+pub mod survey;
 pub mod work;
 
-use std::sync::atomic::AtomicBool;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Mutex, OnceLock};
 
 use crate::engine::corpus::Store;
 use crate::engine::{Engine, Read, Table};
@@ -75,6 +79,10 @@ pub struct Campaign {
     /// What pulls have given; only ever tried, so that a fork cannot hang (F4).
     given: Mutex<coverage::Given>,
     remembered: remembered::Remembered,
+    /// Names this handle in what it publishes; made when it first does.
+    handle: OnceLock<String>,
+    /// When it published last, on the monotonic clock.
+    published: AtomicU64,
 }
 
 impl Default for Settings {
@@ -182,6 +190,8 @@ impl Campaign {
             fitted: AtomicBool::new(false),
             given: Mutex::default(),
             remembered: Default::default(),
+            handle: OnceLock::new(),
+            published: AtomicU64::new(0),
         }
     }
 

@@ -87,6 +87,36 @@ impl Request {
         parent.unwrap_or_default()
     }
 
+    /// Each root by itself, and its path: a damaged one does not hide the others.
+    pub(super) fn each_root(&self) -> Vec<(Vec<u8>, Request)> {
+        let none = Request {
+            root: None,
+            work_root: None,
+            target_root: None,
+            coverage_root: None,
+            existing: false,
+            ..self.clone()
+        };
+        let place = |named, below: &[u8]| self.place(named, below);
+        let with = |fill: &dyn Fn(&mut Request, Vec<u8>), path: Option<Vec<u8>>| {
+            let path = path?;
+            let mut alone = none.clone();
+            fill(&mut alone, path.clone());
+            Some((path, alone))
+        };
+        let work = place(&self.work_root, b".work_lease_table");
+        let target = place(&self.target_root, b".target_lease_table");
+        let coverage = place(&self.coverage_root, b".coverage_owner");
+        [
+            with(&|one, path| one.work_root = Some(path), work),
+            with(&|one, path| one.target_root = Some(path), target),
+            with(&|one, path| one.coverage_root = Some(path), coverage),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+
     /// A root: what is named, else its default name below the campaign's.
     fn place(&self, named: &Option<Vec<u8>>, below: &[u8]) -> Option<Vec<u8>> {
         let under = |root: &Vec<u8>| [root, &b"/"[..], below].concat();
@@ -116,6 +146,16 @@ pub fn open(
         campaign.agree(&[])?;
     }
     Ok(campaign)
+}
+
+/// The engine alone, for those who look at what may be damaged.
+pub(super) fn engine(
+    request: &Request,
+    environment: &Environment,
+    sys: &Arc<dyn Sys>,
+) -> Result<Files> {
+    let settings = settings(request, environment, sys.as_ref())?;
+    files(request, environment, sys, &settings)
 }
 
 fn settings(request: &Request, environment: &Environment, sys: &dyn Sys) -> Result<Settings> {

@@ -7,6 +7,7 @@ use crate::record::shard::Shard;
 
 pub mod corpus;
 pub mod files;
+pub mod survey;
 
 /// Which table a key belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -177,6 +178,20 @@ pub trait Engine: Send + Sync {
     /// record's lock (H4, F22), and settles what dead writers left half done
     /// (G1). Answers how many temporaries.
     fn sweep(&self) -> Result<u64>;
+
+    /// Every piece that lies in the roots, damaged ones too. Changes nothing
+    /// (M4), locks nothing; what comes or goes meanwhile may or may not be told.
+    fn survey(&self, visit: &mut survey::Survey<'_>) -> Result<()>;
+
+    /// The sessions of all lease roots, and what they published last.
+    fn sessions(&self) -> Result<Vec<survey::Session>>;
+
+    /// The indices of the coordinators that have left a heartbeat, rising.
+    fn coordinators(&self) -> Result<Vec<u32>>;
+
+    /// Publishes a handle's counters beside its sessions; nothing where it, or
+    /// this process, has none (D3).
+    fn publish_counters(&self, handle: &str, owner: &str) -> Result<()>;
 
     /// The counters of this handle.
     fn counters(&self) -> Counters;

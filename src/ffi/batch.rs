@@ -90,6 +90,8 @@ pub unsafe extern "C" fn symlease_heartbeat_all(
         });
         write(lease_results, &work);
         write(group_results, &target);
+        // Only for those who watch: the renewals stand whatever comes of it (H3).
+        let _ = campaign.publish_counters();
         Ok(SYMLEASE_OK)
     })
 }

@@ -7,10 +7,7 @@ use super::campaign::{absolute, environment, open_handle};
 use super::constants::*;
 use super::error::guard;
 use super::types::{symlease_campaign, symlease_status};
-use crate::campaign::report::probe_report;
-use crate::error::{Error, Kind};
-use crate::record::id::hex;
-use crate::sys::{errno_name, probe, Linux, Sys};
+use crate::campaign::probe::probe_directory;
 
 /// Tries a directory before it is used: file and directory sync, replace in one
 /// directory, link with and without a name in the way, unlink, exclusion and
@@ -44,23 +41,8 @@ pub unsafe extern "C" fn symlease_probe(
             seconds if seconds > 0.0 && seconds <= 60.0 => seconds,
             _ => return Err(invalid("timeout", "not 0 to 60 seconds")),
         };
-        let sys = Linux::new();
         let path = absolute(root, "root")?;
-        let shown = String::from_utf8_lossy(&path).into_owned();
-        let path = std::ffi::CString::new(path).map_err(|_| invalid("root", "holds a NUL"))?;
-        let mut random = [0u8; 8];
-        let failed = |step: &str, errno: i32| {
-            let text = format!("{step} {shown}: {} ({errno})", errno_name(errno));
-            Error::system(Kind::Io, errno, text)
-        };
-        sys.random(&mut random)
-            .map_err(|errno| failed("getrandom for", errno.0))?;
-        let there = sys.open(None, &path, crate::sys::Open::Directory, 0);
-        sys.close(there.map_err(|errno| failed("open directory", errno.0))?);
-        let name = format!("{}.{}", sys.process(), hex(&random));
-        let findings = probe::run(&path, &name, (seconds * 1e9) as u64)
-            .map_err(|errno| failed("start a child to probe", errno))?;
-        let report = probe_report(&shown, &sys.host(), sys.realtime(), &findings);
+        let report = probe_directory(&path, seconds)?;
         out.put(give(report)?);
         Ok(SYMLEASE_OK)
     })

@@ -1,6 +1,7 @@
 //! Bytes <-> records: formats, limits, validity. Pure: no file, clock,
 //! environment or thread is known here.
 
+pub mod counters;
 pub mod id;
 pub mod identity;
 pub mod intent;

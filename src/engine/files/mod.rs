@@ -2,6 +2,7 @@
 
 mod batch;
 mod change;
+mod counters;
 pub(super) mod disk;
 mod intent;
 pub(super) mod known;
@@ -14,11 +15,13 @@ mod root;
 mod session;
 mod shards;
 mod side;
+mod survey;
 mod sweep;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
+use self::counters::published;
 use self::known::{Known, Mark};
 use self::lock::{Lock, Waits};
 use self::merge::Authority;
@@ -26,6 +29,7 @@ pub use self::merge::Coverage;
 pub use self::root::Named;
 use self::root::Root;
 use self::sweep::named_sessions;
+use super::survey::{Session, Survey};
 use super::{Counters, Decide, DecideMerge, DecideOne, Engine, Read, Side, Table};
 use crate::error::{Error, Kind, Result};
 use crate::guard::{on, Guard};
@@ -307,6 +311,32 @@ impl Engine for Files {
         }
         removed += self.sweep_coverage()?;
         first.map(|()| removed)
+    }
+
+    fn survey(&self, visit: &mut Survey<'_>) -> Result<()> {
+        self.walk(visit)
+    }
+
+    fn sessions(&self) -> Result<Vec<Session>> {
+        let mut all = Vec::new();
+        for (table, root) in [(Table::Work, &self.work), (Table::Target, &self.target)] {
+            if let Some(root) = root {
+                all.extend(root.all_sessions(table)?);
+            }
+        }
+        Ok(all)
+    }
+
+    fn coordinators(&self) -> Result<Vec<u32>> {
+        self.authority()?.coordinators()
+    }
+
+    fn publish_counters(&self, handle: &str, owner: &str) -> Result<()> {
+        for root in self.work.iter().chain(&self.target) {
+            let now = root.disk.sys.realtime();
+            root.publish_counters(&published(&self.counters(), handle, owner, now))?;
+        }
+        Ok(())
     }
 
     fn settings(&self) -> Vec<(&'static str, String)> {

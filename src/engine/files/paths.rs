@@ -151,6 +151,13 @@ pub fn shard_lock_name(shard: u32) -> String {
     format!("{shard:04}.json.lock")
 }
 
+/// The number behind `<number:04d>.json`: a shard's, or a coordinator's.
+pub fn shard_number(name: &[u8]) -> Option<u32> {
+    let number = std::str::from_utf8(name).ok()?.strip_suffix(".json")?;
+    let shard = number.parse().ok()?;
+    (shard_name(shard) == number).then_some(shard)
+}
+
 /// The shard behind a coverage temporary: `<shard:04d>.json.*.tmp`.
 pub fn shard_temporary(name: &[u8]) -> Option<u32> {
     let name = std::str::from_utf8(name).ok()?.strip_suffix(".tmp")?;
@@ -172,6 +179,16 @@ pub fn session_temporary(name: &str) -> String {
 /// The session that a temporary is to become.
 pub fn temporary_session(name: &str) -> Option<&str> {
     name.strip_suffix(".tmp")
+}
+
+/// Where a session's counters are published.
+pub fn session_counters(name: &str) -> String {
+    format!("{name}.stats")
+}
+
+/// The session whose counters a name is.
+pub fn counted_session(name: &str) -> Option<&str> {
+    name.strip_suffix(".stats")
 }
 
 /// A path for the system: no NUL, not too long.

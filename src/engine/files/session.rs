@@ -23,8 +23,8 @@ const TEST_EVERY: u64 = 10_000_000;
 const REMEMBERED_MAX: usize = 4096;
 
 /// The session that this process keeps in one root.
-struct Own {
-    name: String,
+pub(super) struct Own {
+    pub(super) name: String,
     fd: Fd,
     stat: Stat,
 }
@@ -60,7 +60,7 @@ impl Sessions {
         self.owner.is_some() && disk.sys.process() == self.process
     }
 
-    fn current(&self) -> Option<Arc<Own>> {
+    pub(super) fn current(&self) -> Option<Arc<Own>> {
         let own = self.own.lock().unwrap_or_else(|broken| broken.into_inner());
         own.clone()
     }
@@ -324,7 +324,7 @@ impl Root {
             })
             .collect();
         if dead.is_empty() {
-            return Ok(0);
+            return self.sweep_counters(&directory);
         }
         let named = named()?;
         let mut removed = 0;
@@ -335,7 +335,7 @@ impl Root {
             let file = CString::new(name.as_str()).unwrap_or_default();
             removed += u64::from(sys.unlink(directory.fd, &file).is_ok());
         }
-        Ok(removed)
+        Ok(removed + self.sweep_counters(&directory)?)
     }
 
     /// Whether nobody holds a session file's lock, where that proves its holder

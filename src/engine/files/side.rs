@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-use super::disk::Directory;
+use super::disk::{failed, Directory};
 use super::lock::{take, Waits};
 use super::merge::Authority;
 use super::paths;
@@ -31,6 +31,20 @@ impl Authority {
             );
         }
         Ok(records)
+    }
+
+    /// Who has left a heartbeat, rising.
+    pub fn coordinators(&self) -> Result<Vec<u32>> {
+        let path = paths::coordinators_path(&self.root.path)?;
+        let Some(directory) = self.disk().folder(&path)? else {
+            return Ok(Vec::new());
+        };
+        let names = self.disk().sys.names(directory.fd);
+        let names = names.map_err(|errno| failed("list", &path, errno))?;
+        let numbers = names.iter().filter_map(|name| paths::shard_number(name));
+        let mut all: Vec<u32> = numbers.filter(|index| *index < 4096).collect();
+        all.sort_unstable();
+        Ok(all)
     }
 
     /// A small file.
