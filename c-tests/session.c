@@ -182,7 +182,7 @@ static void closed(symlease_campaign *other) {
 static void count_files(const char *place, int *files) {
   char command[4200];
   FILE *pipe_end;
-  snprintf(command, sizeof command, "ls '%s/.work_lease_table/.sessions' | wc -l", place);
+  snprintf(command, sizeof command, "ls '%s/.work_lease_table/.sessions' | grep -vc '[.]stats$'", place);
   pipe_end = popen(command, "r");
   CHECK(pipe_end != NULL && fscanf(pipe_end, "%d", files) == 1 && pclose(pipe_end) == 0);
 }

@@ -1,0 +1,49 @@
+//! `symlease`: look at a campaign, mend it, run work under a lease.
+
+mod arguments;
+mod fsck;
+mod open;
+mod probe;
+mod records;
+mod status;
+mod text;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+use open::Outcome;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    // Takes colours out where the output is no terminal, or NO_COLOR is set.
+    let mut out = std::io::BufWriter::new(anstream::stdout().lock());
+    let done = run(&arguments.command, &mut out).and_then(|code| {
+        out.flush()?;
+        Ok(code)
+    });
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            let _ = writeln!(
+                std::io::stderr(),
+                "symlease: {}",
+                text::clean(&failure.to_string())
+            );
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn run(command: &Command, out: &mut dyn Write) -> Outcome {
+    match command {
+        Command::Probe(it) => probe::run(it, out),
+        Command::Fsck(it) => fsck::run(it, out),
+        Command::Ls(it) => records::list(it, out),
+        Command::Show(it) => records::show(it, out),
+        Command::Status(it) => status::run(it, out),
+    }
+}
