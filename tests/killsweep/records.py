@@ -166,6 +166,8 @@ class Campaign:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError as error:
                     raise Bad(f"{path} is locked by a dead process") from error
+                # Another thread's child, before its exec, would keep what a close leaves.
+                fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def work_id(name):
