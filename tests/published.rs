@@ -151,6 +151,55 @@ fn a_sweep_takes_counters_whose_session_is_gone() {
     assert!(names.iter().all(|name| name.starts_with(&own)), "{names:?}");
 }
 
+/// H4: what a kill left before the counters had their name goes with the next
+/// sweep, although a record still names the session; a living writer's stays.
+#[test]
+fn a_sweep_takes_the_temporaries_of_the_dead() {
+    let ground = Ground::new();
+    let (a, b) = (ground.own("a"), ground.own("b"));
+    claim(&a, 1);
+    claim(&b, 2);
+    a.publish_counters().unwrap();
+    b.publish_counters().unwrap();
+    let sessions = ground.root.path().join(".work_lease_table/.sessions");
+    for name in ground.stats() {
+        std::fs::write(sessions.join(format!("{name}.tmp")), b"{").unwrap();
+    }
+    let all = ground.ending(".work_lease_table", "");
+    b.engine().sweep().unwrap();
+    assert_eq!(ground.ending(".work_lease_table", ""), all, "both live");
+    let dead = a.sessions().unwrap();
+    let dead = dead.iter().find(|session| session.owner == "a").unwrap();
+    let left = format!("{}.stats.tmp", dead.name);
+    drop(a);
+    assert!(sessions.join(&left).exists(), "a close leaves it alone");
+    b.engine().sweep().unwrap();
+    let mut expected = all;
+    expected.retain(|name| *name != left);
+    assert_eq!(ground.ending(".work_lease_table", ""), expected);
+    // In a copy of the directory no lock proves a death.
+    let session = sessions.join(&dead.name);
+    std::fs::copy(&session, sessions.join("copy")).unwrap();
+    std::fs::rename(sessions.join("copy"), &session).unwrap();
+    std::fs::write(sessions.join(&left), b"{").unwrap();
+    b.engine().sweep().unwrap();
+    assert_eq!(ground.ending(".work_lease_table", ""), expected);
+}
+
+/// Watching costs those who work neither syncs nor locks.
+#[test]
+fn publishing_neither_syncs_nor_locks() {
+    let ground = Ground::new();
+    let a = ground.own("a");
+    claim(&a, 1);
+    let before = a.engine().counters();
+    assert!(before.syncs > 0 && before.locks > 0);
+    a.publish_counters().unwrap();
+    let after = a.engine().counters();
+    assert_eq!(ground.stats().len(), 1);
+    assert_eq!((after.syncs, after.locks), (before.syncs, before.locks));
+}
+
 /// A failure at any call leaves the old counters or the new, and no temporary.
 #[test]
 fn a_failure_leaves_nothing_behind() {
@@ -174,7 +223,7 @@ fn a_failure_leaves_nothing_behind() {
         }
         failures += 1;
     }
-    assert!(failures >= 4, "open, write, sync, rename: {failures}");
+    assert!(failures >= 3, "open, write, rename: {failures}");
 }
 
 /// What a peer or a bad disk left there is no counters, and stops nobody.

@@ -18,7 +18,7 @@ pub mod survey;
 pub mod work;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 use crate::engine::corpus::Store;
 use crate::engine::{Engine, Read, Table};
@@ -80,7 +80,7 @@ pub struct Campaign {
     given: Mutex<coverage::Given>,
     remembered: remembered::Remembered,
     /// Names this handle in what it publishes; made when it first does.
-    handle: OnceLock<String>,
+    handle: AtomicU64,
     /// When it published last, on the monotonic clock.
     published: AtomicU64,
 }
@@ -190,7 +190,7 @@ impl Campaign {
             fitted: AtomicBool::new(false),
             given: Mutex::default(),
             remembered: Default::default(),
-            handle: OnceLock::new(),
+            handle: AtomicU64::new(0),
             published: AtomicU64::new(0),
         }
     }

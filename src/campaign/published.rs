@@ -31,17 +31,23 @@ impl Campaign {
 
     fn publish_now(&self) -> Result<()> {
         // Not the caller's clock: at the close it may be gone.
-        let handle = self.handle()?;
-        self.engine.publish_counters(handle, &self.settings.owner)
+        let handle = || self.handle();
+        self.engine.publish_counters(&handle, &self.settings.owner)
     }
 
-    fn handle(&self) -> Result<&str> {
-        if let Some(handle) = self.handle.get() {
-            return Ok(handle);
+    /// An atomic, not a lock: a fork cannot leave it half made (F4).
+    fn handle(&self) -> Result<String> {
+        let mut handle = self.handle.load(Ordering::Relaxed);
+        if handle == 0 {
+            let mut bytes = [0u8; 8];
+            (self.random)(&mut bytes)?;
+            let new = u64::from_be_bytes(bytes).max(1);
+            let made = self
+                .handle
+                .compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed);
+            handle = made.map_or_else(|theirs| theirs, |_| new);
         }
-        let mut bytes = [0u8; 8];
-        (self.random)(&mut bytes)?;
-        Ok(self.handle.get_or_init(|| hex(&bytes)))
+        Ok(hex(&handle.to_be_bytes()))
     }
 }
 

@@ -189,9 +189,9 @@ pub trait Engine: Send + Sync {
     /// The indices of the coordinators that have left a heartbeat, rising.
     fn coordinators(&self) -> Result<Vec<u32>>;
 
-    /// Publishes a handle's counters beside its sessions; nothing where it, or
-    /// this process, has none (D3).
-    fn publish_counters(&self, handle: &str, owner: &str) -> Result<()>;
+    /// Publishes a handle's counters beside its sessions; nothing, and `handle`
+    /// is not asked for its name, where it, or this process, has none (D3).
+    fn publish_counters(&self, handle: &dyn Fn() -> Result<String>, owner: &str) -> Result<()>;
 
     /// The counters of this handle.
     fn counters(&self) -> Counters;

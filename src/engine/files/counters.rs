@@ -1,5 +1,5 @@
 //! What a handle publishes of itself beside its session, for those who watch.
-//! Nothing is decided by it, so a lost one is no loss: no directory is synced.
+//! Nothing is decided by it, so a lost one is no loss: nothing is synced.
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -16,7 +16,7 @@ use crate::sys::Errno;
 
 impl Root {
     /// Puts counters beside this handle's session, where it has one.
-    pub fn publish_counters(&self, counters: &Published) -> Result<()> {
+    pub fn publish_counters(&self, counters: &dyn Fn() -> Result<Published>) -> Result<()> {
         let disk = &self.disk;
         if !self.sessions.wanted(disk) {
             return Ok(());
@@ -30,7 +30,7 @@ impl Root {
         let name = paths::session_counters(&own.name);
         let private = paths::c_path(paths::session_temporary(&name).into_bytes())?;
         let name = paths::c_path(name.into_bytes())?;
-        disk.write_new(&directory, &private, &counters.to_bytes())?;
+        disk.write_unsynced(&directory, &private, &counters()?.to_bytes())?;
         let renamed = disk.sys.rename(directory.fd, &private, &name);
         renamed.map_err(|errno| {
             let _ = disk.sys.unlink(directory.fd, &private);
@@ -38,8 +38,9 @@ impl Root {
         })
     }
 
-    /// Removes counters, published or not, whose session is gone: the session
-    /// appears before them (D5).
+    /// Removes counters whose session is gone (it appears before them, D5), and
+    /// unpublished ones unless it is known to live (H4): a living writer that
+    /// nobody here can test loses one publication, and makes the next.
     pub(super) fn sweep_counters(&self, directory: &Directory<'_>) -> Result<u64> {
         let sys = &*self.disk.sys;
         let names = sys.names(directory.fd);
@@ -50,16 +51,17 @@ impl Root {
             .collect();
         let mut removed = 0;
         for text in &texts {
-            let name = paths::temporary_session(text).unwrap_or(text);
-            let session = paths::counted_session(name).filter(|one| parse_name(one).is_some());
-            let Some(session) = session else {
+            let private = paths::temporary_session(text);
+            let session = paths::counted_session(private.unwrap_or(text));
+            let Some(session) = session.filter(|one| parse_name(one).is_some()) else {
                 continue;
             };
             // Looked at anew: it may have come since the listing.
-            let (name, session) = (CString::new(text.as_str()), CString::new(session));
-            if let (Ok(name), Ok(session)) = (name, session) {
-                let gone = sys.stat_at(directory.fd, &session) == Err(Errno(libc::ENOENT));
-                removed += u64::from(gone && sys.unlink(directory.fd, &name).is_ok());
+            let (name, file) = (CString::new(text.as_str()), CString::new(session));
+            if let (Ok(name), Ok(file)) = (name, file) {
+                let gone = sys.stat_at(directory.fd, &file) == Err(Errno(libc::ENOENT));
+                let left = gone || private.is_some() && !self.is_alive(session);
+                removed += u64::from(left && sys.unlink(directory.fd, &name).is_ok());
             }
         }
         Ok(removed)

@@ -258,11 +258,31 @@ impl Disk {
         bytes: &[u8],
         guard: Guard,
     ) -> Result<()> {
+        self.create(directory, name, |fd| self.fill(fd, name, bytes, guard))
+    }
+
+    /// As `write_new`, without a sync: for what may be lost.
+    pub(super) fn write_unsynced(
+        &self,
+        directory: &Directory<'_>,
+        name: &CStr,
+        bytes: &[u8],
+    ) -> Result<()> {
+        self.create(directory, name, |fd| self.write_all(fd, name, bytes))
+    }
+
+    /// Makes a new file and fills it; what fails is gone again.
+    fn create(
+        &self,
+        directory: &Directory<'_>,
+        name: &CStr,
+        fill: impl FnOnce(Fd) -> Result<()>,
+    ) -> Result<()> {
         let fd = self
             .sys
             .open(Some(directory.fd), name, Open::CreateNew, self.file_mode)
             .map_err(|errno| failed("create", name, errno))?;
-        let filled = self.fill(fd, name, bytes, guard);
+        let filled = fill(fd);
         let closed = self.sys.close_written(fd);
         let written = filled.and(closed.map_err(|errno| failed("close", name, errno)));
         if written.is_err() && on(Guard::FailedFile) {
@@ -279,12 +299,7 @@ impl Disk {
         bytes: &[u8],
         guard: Guard,
     ) -> Result<()> {
-        if self.file_mode & 0o077 != 0 {
-            self.sys
-                .set_mode(fd, self.file_mode)
-                .map_err(|errno| failed("set mode of", name, errno))?;
-        }
-        self.append(fd, name, bytes)?;
+        self.write_all(fd, name, bytes)?;
         if !self.durable || !on(guard) {
             return Ok(());
         }
@@ -292,6 +307,15 @@ impl Disk {
         self.sys
             .sync(fd)
             .map_err(|errno| failed("sync", name, errno))
+    }
+
+    fn write_all(&self, fd: Fd, name: &CStr, bytes: &[u8]) -> Result<()> {
+        if self.file_mode & 0o077 != 0 {
+            self.sys
+                .set_mode(fd, self.file_mode)
+                .map_err(|errno| failed("set mode of", name, errno))?;
+        }
+        self.append(fd, name, bytes)
     }
 
     /// Writes bytes where a new file ends.

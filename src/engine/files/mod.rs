@@ -331,10 +331,12 @@ impl Engine for Files {
         self.authority()?.coordinators()
     }
 
-    fn publish_counters(&self, handle: &str, owner: &str) -> Result<()> {
+    fn publish_counters(&self, handle: &dyn Fn() -> Result<String>, owner: &str) -> Result<()> {
         for root in self.work.iter().chain(&self.target) {
-            let now = root.disk.sys.realtime();
-            root.publish_counters(&published(&self.counters(), handle, owner, now))?;
+            root.publish_counters(&|| {
+                let now = root.disk.sys.realtime();
+                Ok(published(&self.counters(), &handle()?, owner, now))
+            })?;
         }
         Ok(())
     }

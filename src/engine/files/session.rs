@@ -279,6 +279,11 @@ impl Root {
         Some(presence)
     }
 
+    /// Whether a session is known to live now; not from memory.
+    pub(super) fn is_alive(&self, name: &str) -> bool {
+        self.test(name) == Some(Presence::Alive)
+    }
+
     /// Whether a lock that can be taken proves its holder dead: the holder ran
     /// under this kernel and locked this very file; or under another one, and
     /// no other kernel can have the file open.
