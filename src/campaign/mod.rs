@@ -11,6 +11,7 @@ pub mod open;
 pub mod overview;
 pub mod probe;
 mod published;
+mod reclaim;
 mod remembered;
 mod replay;
 pub mod report;
