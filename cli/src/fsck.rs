@@ -1,9 +1,9 @@
 //! `symlease fsck`: every file, and nothing changed.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use serde_json::json;
 use symlease::campaign::survey::{commit_of, survey, Commit};
 use symlease::engine::survey::{Piece, What};
@@ -13,7 +13,7 @@ use symlease::record::lease::Status;
 
 use crate::arguments::Fsck;
 use crate::open::{no_campaign, request, surroundings, Outcome, FINE, FOUND};
-use crate::text::{count, number, path, styled, BAD, DIM, GOOD, WARN};
+use crate::text::{count, number, path, progress, styled, BAD, DIM, GOOD, WARN};
 
 /// What was seen, by its words.
 #[derive(Default)]
@@ -26,7 +26,10 @@ struct Sums {
 pub fn run(asked: &Fsck, out: &mut dyn Write) -> Outcome {
     let asks = request(&asked.place)?;
     let (sys, environment) = surroundings();
-    let bar = bar(asked);
+    let bar = match asked.json {
+        true => ProgressBar::hidden(),
+        false => progress("files"),
+    };
     let (mut sums, mut failed) = (Sums::default(), Ok(()));
     let absent = survey(&asks, &environment, &sys, &mut |piece| {
         bar.inc(1);
@@ -42,17 +45,6 @@ pub fn run(asked: &Fsck, out: &mut dyn Write) -> Outcome {
     }
     conclude(asked, &sums, &absent, out)?;
     Ok(if sums.damaged == 0 { FINE } else { FOUND })
-}
-
-/// Shown where somebody looks at it, and only once it takes a while.
-fn bar(asked: &Fsck) -> ProgressBar {
-    if asked.json || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{spinner} {human_pos} files, {per_sec}, {elapsed}");
-    let bar = ProgressBar::no_length();
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-    bar
 }
 
 fn tell(asked: &Fsck, piece: &Piece, sums: &mut Sums, out: &mut dyn Write) -> std::io::Result<()> {

@@ -5,6 +5,7 @@ mod fsck;
 mod open;
 mod probe;
 mod records;
+mod recover;
 mod status;
 mod text;
 
@@ -44,6 +45,7 @@ fn run(command: &Command, out: &mut dyn Write) -> Outcome {
         Command::Fsck(it) => fsck::run(it, out),
         Command::Ls(it) => records::list(it, out),
         Command::Show(it) => records::show(it, out),
+        Command::Recover(it) => recover::run(it, out),
         Command::Status(it) => status::run(it, out),
     }
 }

@@ -18,7 +18,7 @@ pub const FINE: u8 = 0;
 /// The command did its work and found something that is not well.
 pub const FOUND: u8 = 1;
 /// The command could not do its work.
-const FAILED: u8 = 3;
+pub const FAILED: u8 = 3;
 
 /// The exit code of a command.
 pub type Outcome = Result<u8, Failure>;

@@ -1,8 +1,10 @@
 //! Words and numbers for people.
 
 use std::fmt::Write;
+use std::io::IsTerminal;
 
 use anstyle::{AnsiColor, Style};
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// What is wrong.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -74,6 +76,18 @@ pub fn number(value: u64) -> String {
 /// One or many.
 pub fn count(value: u64, one: &str, many: &str) -> String {
     format!("{} {}", number(value), if value == 1 { one } else { many })
+}
+
+/// A count that grows; shown only where somebody looks at it.
+pub fn progress(what: &str) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let template = format!("{{spinner}} {{human_pos}} {what}, {{per_sec}}, {{elapsed}}");
+    let style = ProgressStyle::with_template(&template);
+    let bar = ProgressBar::no_length();
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    bar
 }
 
 /// A table with aligned columns; those named in `right` lean right.

@@ -1,8 +1,12 @@
 //! What can be asked for.
 
+mod change;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub use change::Recover;
 
 /// Looks at a symlease campaign, mends it, and runs work under a lease.
 ///
@@ -24,6 +28,7 @@ Examples:
   symlease fsck campaign                  is every file what it should be?
   symlease ls campaign --state expired    what nobody works on any more
   symlease show campaign 4740810d         one record, by the start of its id
+  symlease recover campaign               finish what killed coordinators left
 
 Exit codes: 0 all is well; 1 something was found that is not well; 2 the command
 line is wrong; 3 the command could not do its work (the words say why).";
@@ -36,6 +41,7 @@ pub enum Command {
     Ls(List),
     Show(Show),
     Fsck(Fsck),
+    Recover(Recover),
 }
 
 /// Where a campaign is.
