@@ -1,6 +1,7 @@
 //! The handle of one campaign: what an operation means, as keys and a
 //! decision. No lock of the handle is held across I/O.
 
+mod collect;
 pub mod commit;
 pub mod coverage;
 mod credit;

@@ -75,6 +75,26 @@ pub struct Counters {
     pub waits: [u64; WAIT_SLOTS],
 }
 
+/// What was removed for good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// Done records.
+    pub records: u64,
+    /// Lock files.
+    pub locks: u64,
+    /// Sessions.
+    pub sessions: u64,
+}
+
+impl Collected {
+    /// Counts another root's.
+    pub fn add(&mut self, other: &Collected) {
+        self.records += other.records;
+        self.locks += other.locks;
+        self.sessions += other.sessions;
+    }
+}
+
 /// A decision over several keys: one change a key, in the order of the keys.
 pub type Decide<'a> = dyn FnMut(&[Read]) -> Result<Vec<Change>> + 'a;
 
@@ -178,6 +198,12 @@ pub trait Engine: Send + Sync {
     /// record's lock (H4, F22), and settles what dead writers left half done
     /// (G1). Answers how many temporaries.
     fn sweep(&self) -> Result<u64>;
+
+    /// Removes for good, once every peer has stopped: done records, over which
+    /// the fence floor is raised first; lock files (L5); sessions that no record
+    /// names. E_INVALID where a session is known to live, E_TIMEOUT where a lock
+    /// is held.
+    fn collect(&self) -> Result<Collected>;
 
     /// Every piece that lies in the roots, damaged ones too. Changes nothing
     /// (M4), locks nothing; what comes or goes meanwhile may or may not be told.

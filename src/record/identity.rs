@@ -85,6 +85,11 @@ impl Identity {
     }
 }
 
+/// The bytes of a root's `fence.json`.
+pub fn floor_bytes(floor: u64) -> Vec<u8> {
+    format!("{{\"floor\":{floor},\"schema\":1}}\n").into_bytes()
+}
+
 /// The floor in a root's `fence.json`: every fence of a record that was removed
 /// for good is at most this.
 pub fn parse_floor(bytes: &[u8]) -> Result<u64, String> {

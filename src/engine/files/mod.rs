@@ -2,6 +2,7 @@
 
 mod batch;
 mod change;
+mod collect;
 mod counters;
 pub(super) mod disk;
 mod intent;
@@ -30,7 +31,7 @@ pub use self::root::Named;
 use self::root::Root;
 use self::sweep::named_sessions;
 use super::survey::{Session, Survey};
-use super::{Counters, Decide, DecideMerge, DecideOne, Engine, Read, Side, Table};
+use super::{Collected, Counters, Decide, DecideMerge, DecideOne, Engine, Read, Side, Table};
 use crate::error::{Error, Kind, Result};
 use crate::guard::{on, Guard};
 use crate::model::lease::Presence;
@@ -311,6 +312,18 @@ impl Engine for Files {
         }
         removed += self.sweep_coverage()?;
         first.map(|()| removed)
+    }
+
+    fn collect(&self) -> Result<Collected> {
+        let roots = || self.work.iter().chain(&self.target);
+        for root in roots() {
+            collect::all_stopped(root)?;
+        }
+        let mut all = Collected::default();
+        for root in roots() {
+            all.add(&self.collect_root(root)?);
+        }
+        Ok(all)
     }
 
     fn survey(&self, visit: &mut Survey<'_>) -> Result<()> {

@@ -23,6 +23,9 @@ pub const INTENTS: &[u8] = b"/.intents";
 /// A root's fence floor.
 pub const FENCE: &CStr = c"fence.json";
 
+/// The same without its ending.
+pub const FENCE_ID: &str = "fence";
+
 /// Any other file's private name before it gets its own.
 pub fn temporary_of(name: &str, process: u32, random: &[u8]) -> String {
     format!("{name}.{process}.{}.tmp", hex(random))
@@ -85,6 +88,12 @@ pub fn record_name(id: &str) -> String {
 /// `<id>.json.lock`: empty, stable, never read or written.
 pub fn lock_name(id: &str) -> String {
     format!("{id}.json.lock")
+}
+
+/// The id behind `<id>.json.lock`.
+pub fn locked_id(name: &[u8]) -> Option<&str> {
+    let id = std::str::from_utf8(name).ok()?.strip_suffix(".json.lock")?;
+    is_id(id).then_some(id)
 }
 
 /// `<id>.json.<pid>.<random>.tmp`.

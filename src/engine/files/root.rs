@@ -4,7 +4,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::disk::{failed, Directory, Disk};
@@ -50,8 +50,9 @@ pub struct Root {
     swept: Vec<AtomicBool>,
     /// Whether this handle has made sure that the identity is durable.
     settled: AtomicBool,
-    /// The fence floor, once it was read: it is raised only while no handle is open.
-    floor: OnceLock<u64>,
+    /// The fence floor, once it was read: it is raised only while no other
+    /// handle is open. The highest number, which is no fence: not read yet.
+    floor: AtomicU64,
 }
 
 impl Root {
@@ -79,7 +80,7 @@ impl Root {
             disk,
             read_only,
             seen: OnceLock::new(),
-            floor: OnceLock::new(),
+            floor: AtomicU64::new(u64::MAX),
         };
         if let Some(there) = root.read()? {
             root.agree(&there, named)?;
@@ -160,9 +161,14 @@ impl Root {
 
     /// The floor of `fence.json`; 0 where there is none.
     pub fn fence_floor(&self) -> Result<u64> {
-        if let Some(floor) = self.floor.get() {
-            return Ok(*floor);
+        match self.floor.load(Ordering::Relaxed) {
+            u64::MAX => self.read_floor(),
+            floor => Ok(floor),
         }
+    }
+
+    /// The same, read anew.
+    pub(super) fn read_floor(&self) -> Result<u64> {
         let path = paths::c_path(self.path.clone())?;
         let bytes = match self.disk.directory(&path)? {
             Some(directory) => self.disk.read(&directory, paths::FENCE)?,
@@ -172,7 +178,8 @@ impl Root {
             let path = path.to_string_lossy().into_owned();
             Error::new(Kind::Corrupt, format!("{path}/fence.json: {why}"))
         })?;
-        Ok(*self.floor.get_or_init(|| floor))
+        self.floor.store(floor, Ordering::Relaxed);
+        Ok(floor)
     }
 
     /// The folder of an id.
