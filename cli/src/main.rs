@@ -2,6 +2,7 @@
 
 mod arguments;
 mod fsck;
+mod gc;
 mod open;
 mod probe;
 mod records;
@@ -46,6 +47,7 @@ fn run(command: &Command, out: &mut dyn Write) -> Outcome {
         Command::Ls(it) => records::list(it, out),
         Command::Show(it) => records::show(it, out),
         Command::Recover(it) => recover::run(it, out),
+        Command::Gc(it) => gc::run(it, out),
         Command::Status(it) => status::run(it, out),
     }
 }

@@ -43,3 +43,35 @@ pub struct Recover {
     #[arg(long)]
     pub json: bool,
 }
+
+/// Remove what nobody needs any more
+///
+/// Without further words: what killed processes left (temporaries, half group
+/// changes) and the sessions of processes that are gone and that no record
+/// names, with the counters beside them. Safe beside a campaign that runs.
+///
+/// With --peers-stopped also every done work record, every lock file of the
+/// lease tables, and sessions whose processes cannot be tested from here. What
+/// was done is then forgotten: the same work may be claimed again, but under a
+/// fence that is higher than any before (DIR/.work_lease_table/fence.json).
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  symlease gc campaign                   beside a campaign that runs
+  symlease gc campaign --peers-stopped   after it, before the next begins
+
+--peers-stopped is your word that no coordinator and no target works here, on no
+host. symlease refuses where it can see that it is not so: a session lives, a
+commit has begun (`symlease recover` finishes it), or a lock is held.
+
+Exit codes: 0 removed; 3 refused or failed (the words say why).")]
+pub struct Gc {
+    #[command(flatten)]
+    pub place: Place,
+    /// Nobody works here: done records and lock files go, too
+    #[arg(long)]
+    pub peers_stopped: bool,
+    /// One JSON object
+    #[arg(long)]
+    pub json: bool,
+}

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub use change::Recover;
+pub use change::{Gc, Recover};
 
 /// Looks at a symlease campaign, mends it, and runs work under a lease.
 ///
@@ -42,6 +42,7 @@ pub enum Command {
     Show(Show),
     Fsck(Fsck),
     Recover(Recover),
+    Gc(Gc),
 }
 
 /// Where a campaign is.

@@ -1,0 +1,45 @@
+//! `symlease gc`.
+
+use std::io::Write;
+
+use serde_json::json;
+use symlease::campaign::open::Request;
+use symlease::engine::Collected;
+
+use crate::arguments::Gc;
+use crate::open::{request, there, Outcome, FINE};
+use crate::text::{count, styled, GOOD};
+
+pub fn run(asked: &Gc, out: &mut dyn Write) -> Outcome {
+    let campaign = there(Request {
+        no_session: true,
+        ..request(&asked.place)?
+    })?;
+    let swept = campaign.engine().sweep()?;
+    let gone = match asked.peers_stopped {
+        true => campaign.collect()?,
+        false => Collected::default(),
+    };
+    if asked.json {
+        let all = json!({
+            "leftovers": swept, "records": gone.records, "locks": gone.locks,
+            "sessions": gone.sessions, "peers_stopped": asked.peers_stopped,
+        });
+        writeln!(out, "{all}")?;
+        return Ok(FINE);
+    }
+    let removed = styled(GOOD, "removed");
+    let leftovers = "leftover of dead processes";
+    writeln!(
+        out,
+        "{removed}  {}",
+        count(swept, leftovers, "leftovers of dead processes")
+    )?;
+    if asked.peers_stopped {
+        let records = count(gone.records, "done record", "done records");
+        let locks = count(gone.locks, "lock file", "lock files");
+        let sessions = count(gone.sessions, "session", "sessions");
+        writeln!(out, "{removed}  {records}, {locks}, {sessions}")?;
+    }
+    Ok(FINE)
+}
