@@ -3,6 +3,7 @@
 mod arguments;
 mod fsck;
 mod gc;
+mod merge;
 mod open;
 mod probe;
 mod records;
@@ -48,6 +49,7 @@ fn run(command: &Command, out: &mut dyn Write) -> Outcome {
         Command::Show(it) => records::show(it, out),
         Command::Recover(it) => recover::run(it, out),
         Command::Gc(it) => gc::run(it, out),
+        Command::Merge(it) => merge::run(it, out),
         Command::Status(it) => status::run(it, out),
     }
 }

@@ -80,14 +80,22 @@ pub fn count(value: u64, one: &str, many: &str) -> String {
 
 /// A count that grows; shown only where somebody looks at it.
 pub fn progress(what: &str) -> ProgressBar {
+    let template = format!("{{spinner}} {{human_pos}} {what}, {{per_sec}}, {{elapsed}}");
+    shown(ProgressBar::no_length(), &template)
+}
+
+/// The same where the end is known.
+pub fn progress_of(length: u64, what: &str) -> ProgressBar {
+    let template = format!("{{bar:30}} {{human_pos}} of {{human_len}} {what}, {{eta}} left");
+    shown(ProgressBar::new(length), &template)
+}
+
+fn shown(bar: ProgressBar, template: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let template = format!("{{spinner}} {{human_pos}} {what}, {{per_sec}}, {{elapsed}}");
-    let style = ProgressStyle::with_template(&template);
-    let bar = ProgressBar::no_length();
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-    bar
+    let style = ProgressStyle::with_template(template);
+    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
 }
 
 /// A table with aligned columns; those named in `right` lean right.

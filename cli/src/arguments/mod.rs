@@ -1,12 +1,14 @@
 //! What can be asked for.
 
 mod change;
+mod merge;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use change::{Gc, Recover};
+pub use merge::{Format, Merge};
 
 /// Looks at a symlease campaign, mends it, and runs work under a lease.
 ///
@@ -43,6 +45,7 @@ pub enum Command {
     Fsck(Fsck),
     Recover(Recover),
     Gc(Gc),
+    Merge(Merge),
 }
 
 /// Where a campaign is.
