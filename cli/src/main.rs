@@ -8,6 +8,7 @@ mod open;
 mod probe;
 mod records;
 mod recover;
+mod run;
 mod status;
 mod text;
 
@@ -50,6 +51,8 @@ fn run(command: &Command, out: &mut dyn Write) -> Outcome {
         Command::Recover(it) => recover::run(it, out),
         Command::Gc(it) => gc::run(it, out),
         Command::Merge(it) => merge::run(it, out),
+        Command::Run(it) => run::run(it),
+        Command::ExecUnder(it) => Err(run::exec_under(it)),
         Command::Status(it) => status::run(it, out),
     }
 }

@@ -31,6 +31,8 @@ pub enum Failure {
     Io(std::io::Error),
     /// Anything else, in words.
     Words(String),
+    /// The same, with an exit code of its own.
+    Coded(u8, String),
 }
 
 impl Failure {
@@ -41,7 +43,10 @@ impl Failure {
 
     /// The exit code.
     pub fn code(&self) -> u8 {
-        FAILED
+        match self {
+            Failure::Coded(code, _) => *code,
+            _ => FAILED,
+        }
     }
 }
 
@@ -50,7 +55,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::Library(error) => write!(out, "{} ({})", error.text, name(error.kind)),
             Failure::Io(error) => write!(out, "{error}"),
-            Failure::Words(words) => out.write_str(words),
+            Failure::Words(words) | Failure::Coded(_, words) => out.write_str(words),
         }
     }
 }

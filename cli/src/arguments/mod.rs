@@ -2,6 +2,7 @@
 
 mod change;
 mod merge;
+mod run;
 
 use std::path::PathBuf;
 
@@ -9,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use change::{Gc, Recover};
 pub use merge::{Format, Merge};
+pub use run::{ExecUnder, OnFailure, Run};
 
 /// Looks at a symlease campaign, mends it, and runs work under a lease.
 ///
@@ -46,6 +48,9 @@ pub enum Command {
     Recover(Recover),
     Gc(Gc),
     Merge(Merge),
+    Run(Run),
+    #[command(hide = true)]
+    ExecUnder(ExecUnder),
 }
 
 /// Where a campaign is.
