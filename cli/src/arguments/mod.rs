@@ -220,11 +220,22 @@ pub struct Fsck {
 #[command(after_help = "\
 Examples:
   symlease status campaign
-  symlease status campaign --json | jq .coverage.bits")]
+  symlease status campaign --watch
+  symlease status campaign --json | jq .coverage.bits
+  symlease status campaign --watch --interval 60 --json >> growth.jsonl
+
+Keys of --watch: q quits, p pauses, r looks now, + and - change the interval, the
+arrows scroll.")]
 pub struct Status {
     #[command(flatten)]
     pub place: Place,
-    /// One JSON object
+    /// A full-screen view that is kept up to date
+    #[arg(long, short)]
+    pub watch: bool,
+    /// Seconds between two looks of --watch
+    #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
+    pub interval: f64,
+    /// One JSON object; with --watch one a line, again and again
     #[arg(long)]
     pub json: bool,
 }

@@ -27,6 +27,8 @@ const HELD: u8 = 75;
 const LOST: u8 = 76;
 /// How often an answer that says neither done nor not done is asked for again.
 const SETTLE_TRIES: u32 = 10;
+/// More sessions than this are swept at the end of a run.
+const SESSIONS_MAX: usize = 64;
 /// The longest pause between two looks at work that somebody holds.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -69,7 +71,20 @@ fn run_at_all(asked: &Run) -> Outcome {
         }
     };
     let ended = keep::until_it_ends(asked, &campaign, &work, &held, &running, signals);
-    finish(asked, &campaign, &work, &held, ended)
+    let code = finish(asked, &campaign, &work, &held, ended);
+    tidy(&campaign);
+    code
+}
+
+/// Each run leaves a session (D1) and its counters. No coordinator may be there
+/// to sweep them, so that one run in many does; whether it can is no matter.
+fn tidy(campaign: &Campaign) {
+    let many = campaign
+        .sessions()
+        .is_ok_and(|all| all.len() > SESSIONS_MAX);
+    if many {
+        let _ = campaign.engine().sweep();
+    }
 }
 
 /// The lease, or the exit code where there is none to have.

@@ -1,6 +1,7 @@
 //! `symlease status`.
 
 pub mod snapshot;
+mod watch;
 
 use std::io::Write;
 
@@ -15,6 +16,9 @@ use snapshot::{presence, Counts, Snapshot, Waits};
 const TROUBLES: usize = 5;
 
 pub fn run(asked: &Status, out: &mut dyn Write) -> Outcome {
+    if asked.watch {
+        return watch::run(asked, out);
+    }
     let campaign = to_look(&asked.place)?;
     let now = Snapshot::take(&campaign)?;
     if asked.json {

@@ -39,7 +39,7 @@ impl Counts {
         place.map_or(0, |place| self.0[place])
     }
 
-    fn add(&mut self, state: State) {
+    pub fn add(&mut self, state: State) {
         if let Some(place) = STATES.iter().position(|one| *one == state) {
             self.0[place] += 1;
         }
