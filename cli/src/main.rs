@@ -8,6 +8,7 @@ mod open;
 mod probe;
 mod records;
 mod recover;
+mod report;
 mod run;
 mod status;
 mod text;
@@ -53,6 +54,7 @@ fn run(command: &Command, out: &mut dyn Write) -> Outcome {
         Command::Merge(it) => merge::run(it, out),
         Command::Run(it) => run::run(it),
         Command::ExecUnder(it) => Err(run::exec_under(it)),
+        Command::Report(it) => report::run(it, out),
         Command::Status(it) => status::run(it, out),
     }
 }

@@ -42,6 +42,7 @@ line is wrong; 3 the command could not do its work (the words say why).";
 pub enum Command {
     Probe(Probe),
     Status(Status),
+    Report(Report),
     Ls(List),
     Show(Show),
     Fsck(Fsck),
@@ -238,4 +239,31 @@ pub struct Status {
     /// One JSON object; with --watch one a line, again and again
     #[arg(long)]
     pub json: bool,
+}
+
+/// Write one page about a campaign: work, coverage, waits, over time
+///
+/// The page is one HTML file with its plots in it: nothing is loaded, it can be
+/// mailed and kept. What the campaign's files say is plotted over time: work that
+/// was finished, results, the corpora's files. Coverage keeps no past: to plot its
+/// growth, have it written down while the campaign runs (see the examples) and name
+/// that file with --history.
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  symlease report campaign -o campaign.html
+  symlease status campaign --watch --interval 60 --json >> growth.jsonl &
+  symlease report campaign --history growth.jsonl -o campaign.html")]
+pub struct Report {
+    #[command(flatten)]
+    pub place: Place,
+    /// Where the page goes; replaced when it is whole (default: standard output)
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// What `symlease status --watch --json` wrote
+    #[arg(long, value_name = "FILE")]
+    pub history: Option<PathBuf>,
+    /// The page's title (default: the directory's name)
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
 }
