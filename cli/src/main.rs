@@ -3,6 +3,7 @@
 mod arguments;
 mod fsck;
 mod gc;
+mod manual;
 mod merge;
 mod open;
 mod probe;
@@ -19,9 +20,13 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use arguments::{Arguments, Command};
-use open::Outcome;
+use open::{Failure, Outcome};
 
 fn main() -> ExitCode {
+    // The child of `run`, on its way to become the command: no command of ours.
+    if let Some(failure) = run::exec_under(std::env::args_os()) {
+        return failed(&failure);
+    }
     let arguments = Arguments::parse();
     // Takes colours out where the output is no terminal, or NO_COLOR is set.
     let mut out = std::io::BufWriter::new(anstream::stdout().lock());
@@ -32,15 +37,14 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => ExitCode::from(code),
         Err(failure) if failure.is_closed_pipe() => ExitCode::SUCCESS,
-        Err(failure) => {
-            let _ = writeln!(
-                std::io::stderr(),
-                "symlease: {}",
-                text::clean(&failure.to_string())
-            );
-            ExitCode::from(failure.code())
-        }
+        Err(failure) => failed(&failure),
     }
+}
+
+fn failed(failure: &Failure) -> ExitCode {
+    let words = text::clean(&failure.to_string());
+    let _ = writeln!(std::io::stderr(), "symlease: {words}");
+    ExitCode::from(failure.code())
 }
 
 fn run(command: &Command, out: &mut dyn Write) -> Outcome {
@@ -53,8 +57,9 @@ fn run(command: &Command, out: &mut dyn Write) -> Outcome {
         Command::Gc(it) => gc::run(it, out),
         Command::Merge(it) => merge::run(it, out),
         Command::Run(it) => run::run(it),
-        Command::ExecUnder(it) => Err(run::exec_under(it)),
         Command::Report(it) => report::run(it, out),
+        Command::Completions(it) => manual::completions(it, out),
+        Command::Man(it) => manual::man(it, out),
         Command::Status(it) => status::run(it, out),
     }
 }

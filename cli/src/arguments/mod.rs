@@ -1,6 +1,7 @@
 //! What can be asked for.
 
 mod change;
+mod manual;
 mod merge;
 mod run;
 
@@ -9,8 +10,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub use change::{Gc, Recover};
+pub use manual::{Completions, Man};
 pub use merge::{Format, Merge};
-pub use run::{ExecUnder, OnFailure, Run};
+pub use run::{OnFailure, Run};
 
 /// Looks at a symlease campaign, mends it, and runs work under a lease.
 ///
@@ -33,9 +35,13 @@ Examples:
   symlease ls campaign --state expired    what nobody works on any more
   symlease show campaign 4740810d         one record, by the start of its id
   symlease recover campaign               finish what killed coordinators left
+  symlease run campaign -- ./job seed-7   this command, once, whoever else tries
+  symlease merge campaign fuzz_bitmap     AFL++'s coverage into the authority
+  symlease report campaign -o page.html   what became of it, as one page
 
 Exit codes: 0 all is well; 1 something was found that is not well; 2 the command
-line is wrong; 3 the command could not do its work (the words say why).";
+line is wrong; 3 the command could not do its work (the words say why). `run` has
+its own.";
 
 /// The commands.
 #[derive(Subcommand)]
@@ -50,8 +56,8 @@ pub enum Command {
     Gc(Gc),
     Merge(Merge),
     Run(Run),
-    #[command(hide = true)]
-    ExecUnder(ExecUnder),
+    Completions(Completions),
+    Man(Man),
 }
 
 /// Where a campaign is.
@@ -266,4 +272,41 @@ pub struct Report {
     /// The page's title (default: the directory's name)
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    /// Every example of the help is a command line that is understood.
+    #[test]
+    fn examples_are_understood() {
+        let mut command = Arguments::command();
+        let commands = command.get_subcommands_mut().map(|one| one.clone());
+        let mut tried = 0;
+        for one in commands.collect::<Vec<_>>().iter().chain([&command]) {
+            let help = one.get_after_help().map(ToString::to_string);
+            for line in help.unwrap_or_default().lines() {
+                let Some(line) = line.strip_prefix("  symlease ") else {
+                    continue;
+                };
+                // Without what the shell takes, and the words beside it.
+                let line = line.split("  ").next().unwrap_or_default();
+                let line = line.split([';', '&', '|', '>']).next().unwrap_or_default();
+                let words = std::iter::once("symlease").chain(line.split_whitespace());
+                if let Err(error) = Arguments::try_parse_from(words) {
+                    panic!("{line}: {error}");
+                }
+                tried += 1;
+            }
+        }
+        assert!(tried > 30, "{tried}");
+    }
 }

@@ -84,13 +84,3 @@ pub struct Run {
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
-
-/// Runs a command that dies with its parent; for `run` alone.
-#[derive(Args)]
-pub struct ExecUnder {
-    /// The parent's process id
-    pub parent: i32,
-    /// The command and its arguments
-    #[arg(last = true, required = true)]
-    pub command: Vec<OsString>,
-}

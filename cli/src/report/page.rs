@@ -39,7 +39,7 @@ i.c6 { background: var(--c6); } i.c7 { background: var(--c7); }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { text-align: right; padding: .2rem .6rem; border-bottom: 1px solid var(--rule); }
-th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; }
+th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; min-width: 7rem; }
 @media print { body { margin: 0; max-width: none; } h2 { break-after: avoid; }
   svg, table { break-inside: avoid; } }
 ";

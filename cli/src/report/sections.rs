@@ -154,11 +154,8 @@ fn work(page: &mut Page, facts: &Facts) {
     }
     let again = facts.done.iter().filter(|done| done.attempts > 1).count() as u64;
     if again > 0 {
-        let words = count(again, "work item was", "work items were");
-        page.say(
-            "dim",
-            &format!("{words} claimed more than once before it was done"),
-        );
+        let words = count(again, "work item", "work items");
+        page.say("dim", &format!("{words} done after more than one claim"));
     }
 }
 

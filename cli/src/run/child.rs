@@ -1,7 +1,7 @@
 //! The command's process: started so that it dies with ours, signalled, waited
 //! for.
 
-use std::ffi::OsStr;
+use std::env::ArgsOs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use nix::unistd::{getppid, Pid};
 use symlease::campaign::Held;
 
 use super::work::Work;
-use crate::arguments::{ExecUnder, Run};
+use crate::arguments::Run;
 use crate::open::Failure;
 
 /// symlease itself failed.
@@ -22,6 +22,9 @@ pub const FAILED: u8 = 125;
 const CANNOT: u8 = 126;
 /// There is no such command.
 const ABSENT: u8 = 127;
+
+/// The first argument of ourselves as the command's child; no command's name.
+const EXEC_UNDER: &str = "exec-under";
 
 /// How the command ended.
 pub struct Ended {
@@ -49,9 +52,8 @@ impl Running {
         let own = std::env::current_exe()?;
         let mut command = Command::new(own);
         command
-            .arg("exec-under")
+            .arg(EXEC_UNDER)
             .arg(std::process::id().to_string())
-            .arg("--")
             .args(&asked.command)
             .env("SYMLEASE_ID", &work.id)
             .env("SYMLEASE_FENCE", held.fence.to_string())
@@ -110,24 +112,26 @@ impl Running {
     }
 }
 
-/// In the child: asks the kernel for SIGKILL when the parent dies, whose lease
-/// is then free at once, and becomes the command.
-pub fn exec_under(asked: &ExecUnder) -> Failure {
+/// In the child, and only there: asks the kernel for SIGKILL when the parent
+/// dies, whose lease is then free at once, and becomes the command.
+pub fn exec_under(mut arguments: ArgsOs) -> Option<Failure> {
+    if arguments.nth(1)? != EXEC_UNDER {
+        return None;
+    }
+    let parent: Option<i32> = arguments.next()?.to_str()?.parse().ok();
+    let name = arguments.next()?;
     if let Err(errno) = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL) {
-        return Failure::Coded(FAILED, format!("PR_SET_PDEATHSIG: {errno}"));
+        return Some(Failure::Coded(FAILED, format!("PR_SET_PDEATHSIG: {errno}")));
     }
     // It may have died before it was asked for.
-    if getppid() != Pid::from_raw(asked.parent) {
-        return Failure::Coded(FAILED, "the parent is gone".to_string());
+    if parent != Some(getppid().as_raw()) {
+        return Some(Failure::Coded(FAILED, "the parent is gone".to_string()));
     }
-    let (name, rest) = match asked.command.split_first() {
-        Some((name, rest)) => (name.as_os_str(), rest),
-        None => (OsStr::new(""), &[][..]),
-    };
-    let error = Command::new(name).args(rest).exec();
+    let error = Command::new(&name).args(arguments).exec();
     let code = match error.kind() {
         std::io::ErrorKind::NotFound => ABSENT,
         _ => CANNOT,
     };
-    Failure::Coded(code, format!("{}: {error}", name.to_string_lossy()))
+    let words = format!("{}: {error}", name.to_string_lossy());
+    Some(Failure::Coded(code, words))
 }
