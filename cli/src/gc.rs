@@ -8,18 +8,23 @@ use symlease::engine::Collected;
 
 use crate::arguments::Gc;
 use crate::open::{request, there, Outcome, FINE};
-use crate::text::{count, styled, GOOD};
+use crate::text::{busy, count, styled, GOOD};
 
 pub fn run(asked: &Gc, out: &mut dyn Write) -> Outcome {
     let campaign = there(Request {
         no_session: true,
         ..request(&asked.place)?
     })?;
-    let swept = campaign.engine().sweep()?;
-    let gone = match asked.peers_stopped {
-        true => campaign.collect()?,
-        false => Collected::default(),
-    };
+    let bar = busy("removing");
+    let removed = campaign.engine().sweep().and_then(|swept| {
+        let gone = match asked.peers_stopped {
+            true => campaign.collect()?,
+            false => Collected::default(),
+        };
+        Ok((swept, gone))
+    });
+    bar.finish_and_clear();
+    let (swept, gone) = removed?;
     if asked.json {
         let all = json!({
             "leftovers": swept, "records": gone.records, "locks": gone.locks,

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use indicatif::ProgressBar;
 use serde_json::{json, Value};
 use symlease::campaign::look::Found;
 use symlease::campaign::survey::{commit_of, Commit};
@@ -13,7 +14,7 @@ use symlease::record::lease::{Lease, Status};
 
 use crate::arguments::{self, Leases, List, Show, State};
 use crate::open::{to_look, Failure, Outcome, FINE, FOUND};
-use crate::text::{clean, path, span, styled, table, HEAD};
+use crate::text::{clean, path, progress, span, styled, table, HEAD};
 
 /// A record, judged.
 pub struct Judged<'a> {
@@ -71,7 +72,13 @@ pub fn list(asked: &List, out: &mut dyn Write) -> Outcome {
     let judge_of = campaign.judge(table, campaign.now()?, None);
     let mut rows = Vec::new();
     let (mut shown, mut failed) = (0, Ok(()));
-    campaign.scan(table, None, &mut |found| {
+    // Rows come one by one where they are JSON: no bar among them.
+    let bar = match asked.json {
+        true => ProgressBar::hidden(),
+        false => progress("records"),
+    };
+    let scanned = campaign.scan(table, None, &mut |found| {
+        bar.inc(1);
         let judged = match &found.record {
             Ok(lease) => Some(judge(&campaign, table, &judge_of, lease)),
             Err(_) => None,
@@ -86,7 +93,9 @@ pub fn list(asked: &List, out: &mut dyn Write) -> Outcome {
             rows.push(row(&found, judged.as_ref(), judge_of.now));
         }
         failed.is_ok() && (asked.limit == 0 || shown < asked.limit)
-    })?;
+    });
+    bar.finish_and_clear();
+    scanned?;
     failed?;
     if !asked.json {
         let mut head = vec!["ID", "STATE", "OWNER", "AGE", "LEFT", "CLAIMS", "FENCE"];

@@ -79,6 +79,10 @@ pub fn run(asked: &Recover, out: &mut dyn Write) -> Outcome {
         replay(&campaign, &cases, &mut report);
         free(&campaign, &cases, &mut report)?;
         end(&campaign, &cases, &drop, &mut report)?;
+        // Sessions that a record named until now.
+        if !report.failed {
+            sweep(&campaign, &mut report);
+        }
     }
     tell(asked, &report, out)?;
     Ok(match (report.failed, report.stuck) {
@@ -91,11 +95,11 @@ pub fn run(asked: &Recover, out: &mut dyn Write) -> Outcome {
 /// Temporaries, sessions, half group changes, half merges.
 fn sweep(campaign: &Campaign, report: &mut Report) {
     match campaign.engine().sweep() {
-        Ok(swept) => report.swept = swept,
+        Ok(swept) => report.swept += swept,
         Err(error) => report.fails("", &error),
     }
     match settle_merges(campaign) {
-        Ok(settled) => report.settled = settled,
+        Ok(settled) => report.settled += settled,
         Err(error) => report.fails("", &error),
     }
 }

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 /// What is wrong.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -80,7 +81,7 @@ pub fn count(value: u64, one: &str, many: &str) -> String {
 
 /// A count that grows; shown only where somebody looks at it.
 pub fn progress(what: &str) -> ProgressBar {
-    let template = format!("{{spinner}} {{human_pos}} {what}, {{per_sec}}, {{elapsed}}");
+    let template = format!("{{spinner}} {{human_pos}} {what}, {{rate}}, {{elapsed}}");
     shown(ProgressBar::no_length(), &template)
 }
 
@@ -90,12 +91,24 @@ pub fn progress_of(length: u64, what: &str) -> ProgressBar {
     shown(ProgressBar::new(length), &template)
 }
 
+/// What takes long without a count.
+pub fn busy(what: &'static str) -> ProgressBar {
+    let bar = shown(ProgressBar::no_length(), "{spinner} {msg}, {elapsed}").with_message(what);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
 fn shown(bar: ProgressBar, template: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let style = ProgressStyle::with_template(template);
-    bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
+    let style = style.unwrap_or_else(|_| ProgressStyle::default_spinner());
+    bar.with_style(
+        style.with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
+            let _ = write!(out, "{:.0}/s", state.per_sec());
+        }),
+    )
 }
 
 /// A table with aligned columns; those named in `right` lean right.

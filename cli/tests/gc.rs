@@ -56,11 +56,18 @@ fn gc_beside_a_campaign_that_runs() {
     assert!(stderr(&refused).contains("at work"), "{}", stderr(&refused));
     assert!(ground.work(2).exists());
     holder.kill();
-    // Its lease still names the session.
+    let sessions = || {
+        files(&ground, "").into_iter().filter(|path| {
+            let place = path.parent().and_then(|place| place.file_name());
+            place.is_some_and(|place| place == ".sessions")
+        })
+    };
     ends(&ground.run(&["gc"]), 0);
-    ends(&ground.run(&["recover"]), 0);
+    assert_eq!(sessions().count(), 1, "its lease names it");
+    claim(&ground.with("two", |request| request.no_session = true), 1);
     let gone = json(&ends(&ground.run(&["gc", "--json"]), 0));
     assert_eq!(gone["leftovers"], 1, "its session: {gone}");
+    assert_eq!(sessions().count(), 0);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use symlease::model::lease::Presence;
 
 use crate::arguments::{State, Status};
 use crate::open::{to_look, Outcome, FINE};
-use crate::text::{clean, number, span, styled, table, BAD, DIM, GOOD, HEAD, WARN};
+use crate::text::{clean, number, progress, span, styled, table, BAD, DIM, GOOD, HEAD, WARN};
 use snapshot::{presence, Counts, Snapshot, Waits};
 
 /// Troubles that are told; `fsck` tells all.
@@ -20,7 +20,10 @@ pub fn run(asked: &Status, out: &mut dyn Write) -> Outcome {
         return watch::run(asked, out);
     }
     let campaign = to_look(&asked.place)?;
-    let now = Snapshot::take(&campaign)?;
+    let bar = progress("records");
+    let now = Snapshot::counting(&campaign, &bar);
+    bar.finish_and_clear();
+    let now = now?;
     if asked.json {
         writeln!(out, "{}", now.json())?;
     } else {

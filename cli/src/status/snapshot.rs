@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use indicatif::ProgressBar;
 use serde_json::{json, Value};
 use symlease::campaign::overview::Coordinator;
 use symlease::campaign::Campaign;
@@ -133,12 +134,17 @@ pub struct Snapshot {
 impl Snapshot {
     /// Reads the whole campaign. What is damaged is counted and told.
     pub fn take(campaign: &Campaign) -> Result<Snapshot, Failure> {
+        Snapshot::counting(campaign, &ProgressBar::hidden())
+    }
+
+    /// The same; the bar counts records.
+    pub fn counting(campaign: &Campaign, bar: &ProgressBar) -> Result<Snapshot, Failure> {
         let mut all = Snapshot {
             at: campaign.now()?,
             ..Snapshot::default()
         };
         for table in [Table::Work, Table::Target] {
-            match all.scan(campaign, table) {
+            match all.scan(campaign, table, bar) {
                 Err(error) if error.kind == Kind::Invalid => {}
                 other => other?,
             }
@@ -154,9 +160,15 @@ impl Snapshot {
         Ok(all)
     }
 
-    fn scan(&mut self, campaign: &Campaign, table: Table) -> symlease::error::Result<()> {
+    fn scan(
+        &mut self,
+        campaign: &Campaign,
+        table: Table,
+        bar: &ProgressBar,
+    ) -> symlease::error::Result<()> {
         let judge_of = campaign.judge(table, self.at, None);
         campaign.scan(table, None, &mut |found| {
+            bar.inc(1);
             let lease = match &found.record {
                 Ok(lease) => lease,
                 Err(error) => {
