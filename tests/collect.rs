@@ -214,6 +214,7 @@ fn a_failure_never_lets_a_fence_fall() {
         let operator = ground.plain("operator");
         ground.sys.arm(call, libc::EIO);
         let collected = operator.collect();
+        let reached = ground.sys.calls.load(Ordering::SeqCst) >= call;
         ground.sys.arm(0, 0);
         *ground.clock.lock().unwrap() = 1000.0;
         let later = ground.plain("later");
@@ -223,12 +224,46 @@ fn a_failure_never_lets_a_fence_fall() {
             }
         }
         assert!(ground.named(".tmp").is_empty(), "call {call}");
-        if collected.is_ok() {
+        if !reached {
             break;
         }
-        failures += 1;
+        failures += u32::from(collected.is_err());
     }
     assert!(failures > 20, "{failures}");
+}
+
+/// The same for a death.
+#[test]
+fn a_death_never_lets_a_fence_fall() {
+    let mut deaths = 0;
+    for call in 1.. {
+        assert!(call < 400, "gc ends");
+        let ground = Ground::new();
+        let a = ground.plain("a");
+        let fence = finish(&a, 1).max(finish(&a, 2));
+        drop(a);
+        let operator = ground.plain("operator");
+        ground.sys.die(call);
+        let collected = operator.collect();
+        let reached = ground.sys.calls.load(Ordering::SeqCst) >= call;
+        drop(operator);
+        *ground.clock.lock().unwrap() = 1000.0;
+        // Another process.
+        let sys = Faulty::new();
+        let later = campaign(ground.root.path(), "later", &ground.clock, sys);
+        later.engine().sweep().unwrap();
+        assert!(ground.named(".tmp").is_empty(), "call {call}");
+        for number in [1, 2] {
+            if later.record(Table::Work, &id(number)).unwrap().is_none() {
+                assert!(claim(&later, number).fence > fence, "call {call}");
+            }
+        }
+        if !reached {
+            break;
+        }
+        deaths += u32::from(collected.is_err());
+    }
+    assert!(deaths > 20, "{deaths}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -317,4 +317,44 @@ fn a_lost_lease_ends_the_command() {
         (&record["state"], &record["owner"]),
         (&"live".into(), &"thief".into())
     );
+}
+
+/// Ctrl-C: the terminal sends it to both, and symlease not once more.
+#[test]
+fn the_terminals_signals_come_once() {
+    use portable_pty::{native_pty_system, CommandBuilder, PtySize};
+
+    let bench = Bench::new();
+    let pair = native_pty_system().openpty(PtySize::default()).unwrap();
+    // Says who sent each: signals that come together may be one to a handler.
+    let script = "import os, signal\n\
+                  signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n\
+                  print('ready', flush=True)\n\
+                  while True:\n\
+                  \x20   sent = signal.sigwaitinfo([signal.SIGINT]).si_pid != 0\n\
+                  \x20   with open(os.environ['T'] + '/ints', 'a') as ints:\n\
+                  \x20       ints.write('sent\\n' if sent else 'terminal\\n')\n\
+                  \x20   if sent:\n\
+                  \x20       raise SystemExit(5)\n";
+    let mut command = CommandBuilder::new(assert_cmd::cargo::cargo_bin!("symlease"));
+    command.arg("run");
+    command.arg(bench.ground.root());
+    command.args(["--", "python3", "-c", script]);
+    command.env("T", bench.place.path());
+    let mut child = pair.slave.spawn_command(command).unwrap();
+    drop(pair.slave);
+    let mut lines = BufReader::new(pair.master.try_clone_reader().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("ready")));
+    let mut keys = pair.master.take_writer().unwrap();
+    let ints = || std::fs::read_to_string(bench.file("ints")).unwrap_or_default();
+    for time in 1..=10 {
+        keys.write_all(b"\x03").unwrap();
+        until("it comes", || ints().lines().count() >= time);
+    }
+    // One that is sent to symlease alone is passed on.
+    let pid = Pid::from_raw(child.process_id().unwrap() as i32);
+    kill(pid, Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().exit_code(), 5);
+    assert_eq!(ints(), "terminal\n".repeat(10) + "sent\n");
+    assert_eq!(bench.record()["state"], "abandoned", "interrupted");
 }

@@ -49,8 +49,8 @@ pub struct Running {
 impl Running {
     /// Starts it by way of ourselves, see [`exec_under`].
     pub fn start(asked: &Run, work: &Work, held: &Held) -> Result<Running, Failure> {
-        let own = std::env::current_exe()?;
-        let mut command = Command::new(own);
+        // Also where our own file was replaced since we were started.
+        let mut command = Command::new("/proc/self/exe");
         command
             .arg(EXEC_UNDER)
             .arg(std::process::id().to_string())
