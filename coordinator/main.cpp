@@ -144,7 +144,7 @@ class coordinator {
     make_directories(directory + "/out");
     write_file(directory + "/input", "");
     try {
-      solver(chosen_, *shared_.builds.solver, campaign_, says_, held_, stop, directory, "").check();
+      solver(chosen_, *shared_.builds.solver, campaign_, says_, held_, stop, directory, "", "").check();
     } catch (...) {
       remove_tree(directory);
       throw;

@@ -43,6 +43,17 @@ T one_of(const std::string &name, const std::string &text, const std::map<std::s
   throw std::invalid_argument(name + ": \"" + text + "\" is none of " + names);
 }
 
+/// As LD_PRELOAD can name it.
+void check_adapter(const settings &made, bool other_kind) {
+  const std::string name = "--symcc-adapter: ", &file = made.symcc_adapter;
+  if (made.solver.empty()) throw std::invalid_argument(name + "needs a --solver");
+  if (other_kind) throw std::invalid_argument(name + "is for --solver-kind symcc");
+  if (!std::filesystem::is_regular_file(file) || access(file.c_str(), R_OK) != 0)
+    throw std::invalid_argument(name + file + " is no file that can be read");
+  if (file.find_first_of(" \t\n:") != std::string::npos)
+    throw std::invalid_argument(name + file + ": LD_PRELOAD takes no name with a blank or a colon");
+}
+
 void check(const settings &made) {
   const std::pair<const char *, bool> missing[] = {{"--campaign", made.campaign.empty()},
                                                    {"--seeds", made.seeds.empty()},
@@ -62,6 +73,10 @@ void check(const settings &made) {
 
 seconds settings::heartbeat_interval() const {
   return seconds(std::clamp(ttl.count() / 3, 0.1, 30.0));
+}
+
+std::string settings::symcc_inputs(const std::string &work) const {
+  return campaign + "/.symcc/inputs/" + work;
 }
 
 settings parse_settings(const std::vector<std::string> &arguments) {
@@ -94,6 +109,7 @@ settings parse_settings(const std::vector<std::string> &arguments) {
          made.kind = one_of<solver_kind>(
              name, text, {{"i2s", solver_kind::i2s}, {"symcc", solver_kind::symcc}});
        }},
+      {"--symcc-adapter", path(made.symcc_adapter)},
       {"--jobs",
        [&](const auto &name, const auto &text) {
          made.jobs = number(name, text, 1U, 1024U);
@@ -129,6 +145,10 @@ settings parse_settings(const std::vector<std::string> &arguments) {
   if (made.crashes.empty()) made.crashes = (beside / "crashes").string();
   if (made.hangs.empty()) made.hangs = (beside / "hangs").string();
   check(made);
+  if (!made.symcc_adapter.empty()) {
+    check_adapter(made, given.count("--solver-kind") != 0 && made.kind != solver_kind::symcc);
+    made.kind = solver_kind::symcc;
+  }
   if (made.target_timeout.count() == 0)
     made.target_timeout = std::min(made.run_timeout, seconds(2));
   if (made.owner.empty()) {
@@ -144,6 +164,7 @@ std::string usage() {
          "  --solver 'COMMAND'     with @@ for the input, else it comes on stdin\n"
          "  --solver-kind KIND     i2s (default): lists targets, solves those it is given;\n"
          "                         symcc: any program that writes to SYMCC_OUTPUT_DIR\n"
+         "  --symcc-adapter FILE   libsymlease-symcc.so, for a solver that SymCC built\n"
          "  --jobs N               runs at the same time (1)\n"
          "  --time S               end after so many seconds (0: on a signal)\n"
          "  --once                 end when no work is left anywhere\n"

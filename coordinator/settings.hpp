@@ -20,6 +20,7 @@ struct settings {
   std::string crashes, hangs;           ///< the same; else beside the corpus
   std::vector<std::string> target, solver;
   solver_kind kind = solver_kind::i2s;
+  std::string symcc_adapter;  ///< libsymlease-symcc.so for the solver; empty: none
   unsigned jobs = 1;
   seconds time{0};  ///< 0: until a signal
   seconds ttl{30}, run_timeout{10}, target_timeout{0};
@@ -29,6 +30,8 @@ struct settings {
 
   /// How often everything that is held is renewed.
   [[nodiscard]] seconds heartbeat_interval() const;
+  /// Where the adapter stages inputs: it belongs to the work, not to who does it.
+  [[nodiscard]] std::string symcc_inputs(const std::string &work) const;
 };
 
 /// Throws std::invalid_argument, which names the argument.

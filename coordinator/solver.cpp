@@ -20,7 +20,7 @@ constexpr auto pause_when_held = std::chrono::milliseconds(50);
 
 solver::solver(const settings &chosen, build &program, const symlease::campaign &campaign,
                report &says, holdings &held, const std::atomic<bool> &stop, std::string directory,
-               std::string work)
+               std::string work, std::string token)
     : chosen_(chosen),
       program_(program),
       campaign_(campaign),
@@ -28,7 +28,8 @@ solver::solver(const settings &chosen, build &program, const symlease::campaign 
       held_(held),
       stop_(stop),
       directory_(std::move(directory)),
-      work_(std::move(work)) {}
+      work_(std::move(work)),
+      token_(std::move(token)) {}
 
 void solver::solve() {
   if (chosen_.kind == solver_kind::i2s) return solve_by_groups();
@@ -63,13 +64,54 @@ run_end solver::run_with(const std::vector<std::string> &options, const std::str
   if (chosen_.kind == solver_kind::i2s) request.unset.emplace_back(targets);
   else if (std::getenv(targets) == nullptr)
     request.set.emplace_back(targets, chosen_.campaign + "/.target_lease_table");
+  if (!chosen_.symcc_adapter.empty()) add_adapter(request);
   request.output = output;
   request.errors = directory_ + "/log";
   request.limit = chosen_.run_timeout;
   if (holds_group) request.started = [this] { pause_while_holding(work_); };
   run_end end = program_.run(request, stop_, [this] { says_.add(count::solver_runs); });
   if (end.kind == run_kind::stopped) throw stopped();
+  if (!chosen_.symcc_adapter.empty()) say_adapter();
   return end;
+}
+
+/// The adapter in front of SymCC's runtime: it claims the campaign's targets, and
+/// stages under the lease that is held here.
+void solver::add_adapter(run_request &request) const {
+  const char *others = std::getenv("LD_PRELOAD");
+  const bool any = others != nullptr && *others != '\0';
+  const std::string inputs = chosen_.symcc_inputs(work_);
+  make_directories(inputs);
+  request.set.emplace_back("LD_PRELOAD", chosen_.symcc_adapter + (any ? ":" : "") + (any ? others : ""));
+  request.set.emplace_back("SYMLEASE_SYMCC_CAMPAIGN", chosen_.campaign);
+  request.set.emplace_back("SYMLEASE_SYMCC_WORK", work_);
+  request.set.emplace_back("SYMLEASE_SYMCC_TOKEN", token_);
+  request.set.emplace_back("SYMLEASE_SYMCC_STAGING", inputs);
+  // Whoever makes the target leases decides; it may be the adapter.
+  if (chosen_.durability != symlease::durability::any)
+    request.set.emplace_back("SYMLEASE_SYMCC_DURABILITY",
+                             chosen_.durability == symlease::durability::process ? "process" : "power");
+  request.unset.emplace_back("SYMLEASE_SYMCC_QUIET");
+}
+
+/// One that is not in force must not stay silent: said once. Of a script's
+/// processes only those that SymCC built have something to hook.
+void solver::say_adapter() const {
+  static std::atomic<bool> said{false};
+  const std::string log = read_file(directory_ + "/log");
+  if (log.find("branches live, inputs live") != std::string::npos || said.exchange(true)) return;
+  const std::size_t at = log.find("symlease-symcc[");
+  const std::string words =
+      at == std::string::npos ? "said nothing (a static or set-uid program?)"
+                              : log.substr(at, log.find('\n', at) - at).substr(0, 400);
+  says_.trouble("--symcc-adapter is not in force: " + words);
+}
+
+std::vector<listed_file> solver::written() const {
+  std::vector<listed_file> found = list_files(directory_ + "/out");
+  if (chosen_.symcc_adapter.empty()) return found;
+  for (listed_file &each : list_files(chosen_.symcc_inputs(work_))) found.push_back(std::move(each));
+  return found;
 }
 
 void solver::judge(const run_end &end, bool lists) const {
@@ -82,21 +124,21 @@ void solver::judge(const run_end &end, bool lists) const {
     // 4: this input compares nothing. A SymCC-built target's code is its own.
     if (i2s && (end.code == 0 || end.code == 4)) return;
     // Of the loader or a shell: it did not run.
-    const bool ran = (end.code != 126 && end.code != 127) || !list_files(directory_ + "/out").empty();
+    const bool ran = (end.code != 126 && end.code != 127) || !written().empty();
     if (!ran) throw std::runtime_error(words);
     if (!i2s) return say_if_nothing(end);
     if (end.code == 5 || end.code == 6) throw std::runtime_error(words);
     throw failed_run(words);
   }
   // Cut off by a signal or the limit: what it wrote until then counts.
-  if (lists || list_files(directory_ + "/out").empty()) throw failed_run(words);
+  if (lists || written().empty()) throw failed_run(words);
 }
 
 /// A target's exit code means nothing, but a solver that is set up wrongly must
 /// not stay silent: said once.
 void solver::say_if_nothing(const run_end &end) const {
   static std::atomic<bool> said{false};
-  if (end.code == 0 || !list_files(directory_ + "/out").empty() || said.exchange(true)) return;
+  if (end.code == 0 || !written().empty() || said.exchange(true)) return;
   says_.say("solver " + chosen_.solver[0] + ": " + end.words() + " and nothing written" +
             last_words() + "; said once");
 }

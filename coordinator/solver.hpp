@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "build.hpp"
+#include "files.hpp"
 #include "holdings.hpp"
 #include "report.hpp"
 #include "settings.hpp"
@@ -21,8 +22,12 @@ namespace coordinator {
 class solver {
  public:
   solver(const settings &chosen, build &program, const symlease::campaign &campaign,
-         report &says, holdings &held, const std::atomic<bool> &stop, std::string directory, std::string work);
+         report &says, holdings &held, const std::atomic<bool> &stop, std::string directory,
+         std::string work, std::string token);
   void solve();
+  /// Everything written so far: by this process, and with the adapter by whoever
+  /// held the work before.
+  [[nodiscard]] std::vector<listed_file> written() const;
   /// Throws where it does not take what one of its kind is asked. Before a campaign.
   void check();
 
@@ -35,6 +40,8 @@ class solver {
                                  const std::string &output, bool holds_group);
   void judge(const run_end &end, bool lists) const;
   void say_if_nothing(const run_end &end) const;
+  void add_adapter(run_request &request) const;
+  void say_adapter() const;
   [[nodiscard]] std::string last_words() const;
 
   const settings &chosen_;
@@ -43,7 +50,7 @@ class solver {
   report &says_;
   holdings &held_;
   const std::atomic<bool> &stop_;
-  std::string directory_, work_;
+  std::string directory_, work_, token_;
 };
 
 }  // namespace coordinator

@@ -49,6 +49,19 @@ build() {
     done
     }
 }
+symcc() { # the adapter, and a target of the stand-in runtime: to solve, and to measure
+    [[ ! -e $d/standin ]] || return 0
+    local s=../adapters/symcc/standin
+    # shellcheck disable=SC2086
+    {
+    SYMLEASE_LIB=$lib sh ../adapters/symcc/build.sh "$d"
+    ${CXX:-g++} -std=c++17 -g -O1 -I$s -fPIC -shared $s/runtime.cpp $s/trace_map.cpp -o "$d/libsymcc-rt.so"
+    ${CXX:-g++} -std=c++17 -g -O1 -I$s -DSITES=0x55aa12340000ul $s/target.cpp -L"$d" -Wl,-rpath,"$d" \
+        -lsymcc-rt -o "$d/standin"
+    clang++ -std=c++17 -g -O0 -DPLAIN -fsanitize-coverage=trace-pc-guard $s/target.cpp "$d/harness.o" \
+        "$d/sancov.o" -o "$d/standin.cov"
+    }
+}
 # start <campaign> <name> <options...>: in the background, its pid in $pid;
 # $corpus, $summary: other places; ${under[@]}: a command that it runs under
 declare -a under=()
@@ -220,6 +233,67 @@ cp "$1" "$SYMCC_OUTPUT_DIR/000001"; exit 1' >"$d/symcc.sh"
         [[ $(find "$c/corpus" -type f | wc -l) == 2 ]] || fail "solver $how: the result is not published"
         [[ $(value "$c/symcc.json" target_groups_claimed) == 0 ]] || fail "a group was claimed"
     done
+}
+
+solvings() { stat -c %s "$c/solvings" 2>/dev/null || echo 0; }
+reached() { # everything the stand-in's target has
+    local each
+    for each in '\AS' '\A.{4}loop' '\A.{8}wrap' '\A.{12}[\xc9-\xff]'; do
+        LC_ALL=C grep -lrPz "$each" "$c/corpus" >/dev/null || fail "$c/corpus: nothing with $each"
+    done
+}
+by_adapter() { # a SymCC-built solver with the adapter: each target once, over inputs, processes and deaths
+    symcc
+    local standin=(--target "$d/standin.cov" --solver "$d/standin @@" --ttl 3) adapter=(--symcc-adapter "$d/libsymlease-symcc.so")
+    fresh usual
+    export STANDIN_LOG=$c/solvings
+    start "$c" usual "${standin[@]}" --solver-kind symcc --once
+    ended "$pid" usual
+    reached
+    local usual
+    usual=$(solvings)
+    fresh adapter
+    export STANDIN_LOG=$c/solvings
+    start "$c" a "${standin[@]}" "${adapter[@]}" --once --jobs 2
+    local first=$pid
+    start "$c" b "${standin[@]}" "${adapter[@]}" --once
+    ended "$first" a
+    ended "$pid" b
+    reached
+    whole "$d/standin.cov"
+    digests "$c/corpus"
+    local targets all
+    targets=$(cat "$c"/campaign/.symcc/digests/* | grep -c .)
+    all=$(solvings)
+    # What has no solution is tried from each input; what has one is solved once.
+    ((all < usual / 2)) || fail "$all solvings, without the adapter $usual"
+    [[ $(cat "$c"/campaign/.symcc/digests/* | grep . | sort -u | wc -l) == "$targets" ]] || fail "a target was solved twice"
+    [[ -z $(ls "$c/campaign/.symcc/inputs") ]] || fail "inputs are left in $c/campaign/.symcc/inputs"
+    [[ $(value "$c/a.json" errors) == 0 && $(value "$c/b.json" errors) == 0 ]] || fail "errors with the adapter"
+    # killed while it solves: what is staged is published by the next, its targets are not solved again
+    fresh adapter-killed
+    export STANDIN_LOG=$c/solvings STANDIN_SOLVE_US=500000
+    start "$c" killed "${standin[@]}" "${adapter[@]}"
+    await "$c/campaign/.symcc/inputs/*/????????*"
+    kill -KILL "$pid"
+    wait "$pid" 2>/dev/null || true
+    unset STANDIN_SOLVE_US
+    local staged
+    staged=$(find "$c"/campaign/.symcc/inputs -type f -printf '%f\n')
+    start "$c" next "${standin[@]}" "${adapter[@]}" --once
+    ended "$pid" next
+    local each
+    for each in $staged; do [[ -e $c/corpus/$each ]] || fail "the staged input $each is lost"; done
+    reached
+    [[ $(cat "$c"/campaign/.symcc/digests/* | grep . | sort | uniq -d | wc -l) == 0 ]] || fail "a target was solved twice"
+    [[ -z $(ls "$c/campaign/.symcc/inputs") ]] || fail "inputs of done work are left"
+    unset STANDIN_LOG
+    # not in force: said
+    fresh adapter-off
+    start "$c" off --target "$d/standin.cov" --solver "/bin/cat @@" "${adapter[@]}" --once
+    ended "$pid" off
+    grep -q 'ERROR: --symcc-adapter is not in force: .*hooks NOT live: no SymCC runtime in cat' "$d/off.log" ||
+        fail "an adapter without a runtime was not said"
 }
 
 full_disk() {
@@ -448,6 +522,9 @@ arguments() { # each is refused, with words
 --target other|--target: given twice
 --once --once|--once: given twice
 --colour|--colour: not known
+--symcc-adapter /etc/passwd|--symcc-adapter: needs a --solver
+--solver true --symcc-adapter /nowhere/x.so|--symcc-adapter: /nowhere/x.so is no file that can be read
+--solver true --solver-kind i2s --symcc-adapter /etc/passwd|--symcc-adapter: is for --solver-kind symcc
 --jobs|--jobs: its value is missing
 END
     start "$c" argument --target "$d/demo.cov" --crashes "$c/corpus"
@@ -455,7 +532,7 @@ END
 }
 
 build
-declare -a all=(two_coordinators 'death_at COMMIT' 'death_at HOLD' terminated faults by_itself full_disk
+declare -a all=(two_coordinators 'death_at COMMIT' 'death_at HOLD' terminated faults by_itself by_adapter full_disk
     missing_target replaced_target places privileges signals seeds arguments)
 (($# == 0)) || all=("$@")
 for each in "${all[@]}"; do

@@ -31,6 +31,7 @@ work_list::work_list(const settings &chosen, report &says, const programs &build
                  quoted(builds.solver->identity()) +
                  ",\"solver_arguments\":" + arguments(chosen.solver) + ",\"solver_kind\":" +
                  (chosen.kind == solver_kind::i2s ? "\"i2s\"" : "\"symcc\"") +
+                 (chosen.symcc_adapter.empty() ? "" : ",\"symcc_adapter\":true") +
                  ",\"run_timeout\":" + std::to_string(chosen.run_timeout.count());
 }
 

@@ -1,5 +1,7 @@
 #include "worker.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -77,6 +79,7 @@ void worker::try_to_claim(const item &what) {
   }
   if (claim.is(symlease::status::done)) {
     says_.add(count::done_answers);
+    forget_inputs(what);
     shared_.work.finish(what.id);
   } else if (claim.held_by()) {
     says_.add(count::held_answers);
@@ -95,7 +98,7 @@ void worker::work_under(const item &what, const symlease::lease &lease) {
     remove_tree(directory);
     make_directories(directory + "/out");
     make_directories(directory + "/results");
-    found made = do_item(what, directory);
+    found made = do_item(what, lease, directory);
     return commit(what, lease, directory, made);
   } catch (const stopped &) {
     give_back(what, lease, false);
@@ -109,12 +112,19 @@ void worker::work_under(const item &what, const symlease::lease &lease) {
   remove_tree(directory);
 }
 
+/// The work is done: what the adapter staged for it is published, or not novel.
+void worker::forget_inputs(const item &what) const {
+  if (what.kind == task::solve && !shared_.chosen.symcc_adapter.empty())
+    remove_tree(shared_.chosen.symcc_inputs(what.id));
+}
+
 void worker::end_all(const another_build &why) {
   if (!shared_.replaced.exchange(true)) says_.trouble(why.what());
   shared_.stop.store(true);
 }
 
-worker::found worker::do_item(const item &what, const std::string &directory) {
+worker::found worker::do_item(const item &what, const symlease::lease &lease,
+                              const std::string &directory) {
   const std::string bytes = read_file(what.path);
   if (symlease::work_id(bytes).value() != what.digest)
     throw std::runtime_error("the file changed since it was listed");
@@ -126,10 +136,10 @@ worker::found worker::do_item(const item &what, const std::string &directory) {
         write_file(directory + "/results/seed", bytes);
         stage_one(directory + "/results/seed", made);
       } else {
-        solver(shared_.chosen, *shared_.builds.solver, shared_.campaign, says_, shared_.held, shared_.stop, directory,
-               what.id)
-            .solve();
-        stage_results(what, directory, made);
+        solver one(shared_.chosen, *shared_.builds.solver, shared_.campaign, says_, shared_.held,
+                   shared_.stop, directory, what.id, std::string(lease.token()));
+        one.solve();
+        stage_results(what, one.written(), directory, made);
       }
       return made;
     } catch (const failed_run &error) {
@@ -143,9 +153,10 @@ worker::found worker::do_item(const item &what, const std::string &directory) {
   }
 }
 
-void worker::stage_results(const item &what, const std::string &directory, found &made) {
+void worker::stage_results(const item &what, const std::vector<listed_file> &written,
+                           const std::string &directory, found &made) {
   std::set<std::string> digests{what.digest};
-  for (const listed_file &each : list_files(directory + "/out")) {
+  for (const listed_file &each : written) {
     if (each.size == 0 || each.size > largest_result) continue;
     const std::string digest = symlease::work_id(read_file(each.path)).value();
     if (!digests.insert(digest).second) continue;
@@ -155,7 +166,11 @@ void worker::stage_results(const item &what, const std::string &directory, found
       return;
     }
     const std::string path = directory + "/results/" + digest;
-    if (rename(each.path.c_str(), path.c_str()) != 0) fail(errno, "rename " + each.path);
+    // Linked: until the commit is done, whoever takes this work over needs the
+    // adapter's inputs where they are. Their targets are never solved again.
+    // There already: of an earlier run in this same try, with the same bytes.
+    if (link(each.path.c_str(), path.c_str()) != 0 && errno != EEXIST)
+      fail(errno, "link " + each.path);
     stage_one(path, made);
   }
 }
@@ -194,6 +209,7 @@ void worker::commit(const item &what, const symlease::lease &lease, const std::s
     if (done) {
       says_.add(count::completed);
       committed(made, done.value());
+      forget_inputs(what);
       shared_.work.finish(what.id);
       return remove_tree(directory);
     }

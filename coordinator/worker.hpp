@@ -45,9 +45,11 @@ class worker {
   void end_all(const another_build &why);
   void try_to_claim(const item &what);
   void work_under(const item &what, const symlease::lease &lease);
-  [[nodiscard]] found do_item(const item &what, const std::string &directory);
-  void solve(const item &what, const std::string &directory);
-  void stage_results(const item &what, const std::string &directory, found &made);
+  [[nodiscard]] found do_item(const item &what, const symlease::lease &lease,
+                              const std::string &directory);
+  void stage_results(const item &what, const std::vector<listed_file> &written,
+                     const std::string &directory, found &made);
+  void forget_inputs(const item &what) const;
   void stage_one(const std::string &path, found &made);
   void commit(const item &what, const symlease::lease &lease, const std::string &directory,
               found &made);

@@ -7,7 +7,7 @@ out=${1:?usage: build.sh FOLDER}
 lib=${SYMLEASE_LIB:-${CARGO_TARGET_DIR:-$here/../../target}/release}
 test -e "$lib/libsymlease.a" || { echo "no libsymlease.a in $lib: cargo build --release" >&2; exit 1; }
 CC=${CC:-cc}
-W="-O2 -g -fPIC -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -fvisibility=hidden -I$here/../../include"
+W="-O2 -g -fPIC -std=c11 -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror -fvisibility=hidden -I$here/../../include"
 mkdir -p "$out/symcc-objects"
 cd "$here"
 objects=

@@ -178,6 +178,29 @@ for hits in ("1", "0"):
     assert run(place, seed=deep, SYMLEASE_SYMCC_HITS=hits).counts["inputs"] == 0
 assert runs["1"].counts["inputs"] == runs["0"].counts["inputs"] + 2, runs  # QSYM itself passes the 3rd by
 
+# ---- input by input, the adapter reaches what is reached without it ----
+def reach(name, **how):
+    place, done, todo = folder(name), set(), [SEED]
+    while todo:
+        seed = todo.pop(0)
+        run(place, seed=seed, **how)
+        for path in sorted((place / "out").iterdir()):
+            body = path.read_bytes()
+            path.unlink()
+            if body not in done:
+                done.add(body)
+                todo.append(HOME / f"{name}-{len(done)}")
+                todo[-1].write_bytes(body)
+        assert len(done) < 400, "no end"
+    return done
+
+
+reached = reach("reached", SYMLEASE_SYMCC_HITS=1)
+for mark in (b"S", b"....loop", b"........wrap"):
+    assert any(re.match(mark, body, re.S) for body in reached), (mark, reached)
+# As the formula alone has it, a keyword's second letter is its first one's target.
+assert not any(body[4:8] == b"loop" for body in reach("formula", SYMLEASE_SYMCC_HITS=0))
+
 # ---- a branch whose other side no input takes: tried again, or remembered ----
 for remember, again in (("solved", 1), ("tried", 0)):
     place = folder(f"unsolvable-{remember}")
@@ -201,6 +224,12 @@ assert set(bodies(place)) == USUAL and not any(shared.read_bytes()), seen
 assert "SYMCC_AFL_COVERAGE_MAP is left out" in seen.said
 run(place, out="kept", SYMCC_AFL_COVERAGE_MAP=shared, SYMLEASE_SYMCC_KEEP_MAP=1)
 assert any(shared.read_bytes())
+
+# ---- target leases that the adapter makes are as durable as asked ----
+for asked, made in (("process", "process"), ("power", "power"), (None, "power")):
+    place = folder(f"durable-{asked}")
+    run(place, **({"SYMLEASE_SYMCC_DURABILITY": asked} if asked else {}))
+    assert f'"durability":"{made}"' in (place / "campaign/.target_lease_table/symlease.json").read_text()
 
 # ---- fork: each side claims for itself ----
 place = folder("fork")

@@ -135,6 +135,7 @@ bool symcc_(claim_start)(void) {
   options.session = SYMLEASE_SESSION_NONE; /* nothing stays open between calls */
   options.lock_timeout = 1;
   options.file_mode = symcc_(settings).mode != 0600 ? symcc_(settings).mode : 0;
+  options.durability = symcc_(settings).durability;
   if (ttl == NULL || ttl[0] == '\0') options.target_ttl = 60; /* QSYM gives up after 10 s */
   status = symcc_(settings).campaign != NULL
                ? symlease_open(symcc_(settings).campaign, &options, &campaign)

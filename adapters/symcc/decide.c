@@ -15,7 +15,7 @@ static bool claim_it(symcc_target *target) {
   symcc_digest digest;
   if (!symcc_(target_digest)(target, &digest)) return true;
   if (symcc_(solved_known)(&digest)) {
-    target->state = SYMCC_SOLVED;
+    target->state[target->taken] = SYMCC_SOLVED;
     symcc_(counts).known++;
     return false;
   }
@@ -28,7 +28,7 @@ static bool claim_it(symcc_target *target) {
   if (!symcc_(solved_now)(&digest)) return true;
   symcc_(counts).claimed--;
   symcc_(release)();
-  target->state = SYMCC_SOLVED;
+  target->state[target->taken] = SYMCC_SOLVED;
   symcc_(counts).known++;
   return false;
 }
@@ -42,7 +42,7 @@ bool symcc_(decide)(uint64_t site, bool taken, bool interesting) {
   target = symcc_(target_met)(site, taken);
   if (!interesting) return false;
   symcc_(counts).asked++;
-  if (target->state == SYMCC_SOLVED) {
+  if (target->state[target->taken] == SYMCC_SOLVED) {
     symcc_(counts).known++;
     return false;
   }

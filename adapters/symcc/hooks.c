@@ -43,6 +43,9 @@ EXPORTED void HOOK(HANDLER)(handler_fn handler);
 EXPORTED void HOOK(CALL)(uintptr_t site);
 EXPORTED void HOOK(BLOCK)(uintptr_t site);
 
+/* POSIX lets a function's address be one of an object; ISO C has no word for it. */
+#define address(function) ((const void *)(uintptr_t)(function))
+
 enum { UNTRIED = 0, OFF, LIVE };
 static int state; /* changed by the first to come alone */
 static bool busy; /* the runtime has one thread; another's events are as usual */
@@ -80,10 +83,10 @@ static void *other_than(const void *hook, const char *name) {
   return first != NULL && first != hook ? first : next;
 }
 static void find_real(void) {
-  *(void **)&real.branch = other_than((const void *)HOOK(BRANCH), TEXT(BRANCH));
-  *(void **)&real.set = other_than((const void *)HOOK(HANDLER), TEXT(HANDLER));
-  *(void **)&real.call = other_than((const void *)HOOK(CALL), TEXT(CALL));
-  *(void **)&real.block = other_than((const void *)HOOK(BLOCK), TEXT(BLOCK));
+  *(void **)&real.branch = other_than(address(HOOK(BRANCH)), TEXT(BRANCH));
+  *(void **)&real.set = other_than(address(HOOK(HANDLER)), TEXT(HANDLER));
+  *(void **)&real.call = other_than(address(HOOK(CALL)), TEXT(CALL));
+  *(void **)&real.block = other_than(address(HOOK(BLOCK)), TEXT(BLOCK));
 }
 
 /* Whether the module that holds `address` calls `name` through a slot that the
@@ -140,16 +143,16 @@ static void on_input(const void *data, size_t len);
 static bool begin(char *line, size_t size) {
   bool any;
   line[0] = '\0';
-  any = live("branches", TEXT(BRANCH), (const void *)HOOK(BRANCH), (const void *)real.branch, line, size);
-  any &= live("inputs", TEXT(HANDLER), (const void *)HOOK(HANDLER), (const void *)real.set, line, size);
-  any &= live("calls", TEXT(CALL), (const void *)HOOK(CALL), (const void *)real.call, line, size);
-  any &= live("blocks", TEXT(BLOCK), (const void *)HOOK(BLOCK), (const void *)real.block, line, size);
+  any = live("branches", TEXT(BRANCH), address(HOOK(BRANCH)), address(real.branch), line, size);
+  any &= live("inputs", TEXT(HANDLER), address(HOOK(HANDLER)), address(real.set), line, size);
+  any &= live("calls", TEXT(CALL), address(HOOK(CALL)), address(real.call), line, size);
+  any &= live("blocks", TEXT(BLOCK), address(HOOK(BLOCK)), address(real.block), line, size);
   if (!any) return false;
   if (!symcc_(have_campaign)()) {
     symcc_(say)("%s; SYMLEASE_SYMCC_CAMPAIGN names no campaign: solving as usual", line);
     return false;
   }
-  if (!symcc_(target_start)((const void *)real.branch) || !symcc_(claim_start)() ||
+  if (!symcc_(target_start)(address(real.branch)) || !symcc_(claim_start)() ||
       symcc_(settings).memory == NULL || !symcc_(solved_start)(symcc_(settings).memory))
     return false;
   if (!symcc_(staging_start)(symcc_(settings).staging)) {

@@ -46,6 +46,7 @@ bool symcc_(read_settings)(void) {
   const char *remember = variable("SYMLEASE_SYMCC_REMEMBER");
   const char *hits = variable("SYMLEASE_SYMCC_HITS");
   const char *mode = variable("SYMLEASE_SYMCC_FILE_MODE");
+  const char *durability = variable("SYMLEASE_SYMCC_DURABILITY");
   const char *staging = variable("SYMLEASE_SYMCC_STAGING");
   if (disable != NULL && strcmp(disable, "1") == 0) return false;
   s->campaign = absolute(variable("SYMLEASE_SYMCC_CAMPAIGN"), "");
@@ -56,6 +57,10 @@ bool symcc_(read_settings)(void) {
   s->work = variable("SYMLEASE_SYMCC_WORK");
   s->token = variable("SYMLEASE_SYMCC_TOKEN");
   s->build = variable("SYMLEASE_SYMCC_BUILD");
+  s->durability = SYMLEASE_DURABLE_ANY;
+  if (durability != NULL && strcmp(durability, "power") == 0) s->durability = SYMLEASE_DURABLE_POWER;
+  if (durability != NULL && strcmp(durability, "process") == 0)
+    s->durability = SYMLEASE_DURABLE_PROCESS;
   s->hits = hits == NULL || strcmp(hits, "0") != 0;
   s->tried = remember != NULL && strcmp(remember, "tried") == 0;
   s->keep_map = is_set("SYMLEASE_SYMCC_KEEP_MAP");

@@ -43,6 +43,7 @@ typedef struct {
   char *staging;   /* where generated inputs go */
   const char *work, *token; /* NULL: no work lease */
   const char *build;        /* NULL: the executable's own identity */
+  int32_t durability;       /* of target leases that are made new: SYMLEASE_DURABLE_* */
   bool hits, tried, keep_map, verbose, quiet;
   uint32_t mode;   /* of files, 0600 */
 } symcc_settings;
@@ -74,8 +75,8 @@ bool symcc_(digest_parse)(const char *text, symcc_digest *out);
 enum { SYMCC_OPEN = 0, SYMCC_SOLVED };
 typedef struct {
   uint64_t site, call, block;
-  uint32_t ordinal, count;
-  uint8_t taken, used, state; /* state: of the count's present bucket */
+  uint32_t ordinal, count; /* count: of both sides together */
+  uint8_t taken, used, state[2]; /* taken: now; state: of each side, of the count's present bucket */
 } symcc_target;
 extern uint64_t symcc_(last_call), symcc_(last_block);
 extern uint32_t symcc_(ordinal);

@@ -100,13 +100,12 @@ static uint64_t mix(uint64_t h, uint64_t v) {
 }
 
 static symcc_target *slot_of(symcc_target *in, uint32_t size, const symcc_target *key) {
-  uint64_t h = mix(mix(mix(key->site, key->call), key->block),
-                   ((uint64_t)key->ordinal << 1) | key->taken);
+  uint64_t h = mix(mix(mix(key->site, key->call), key->block), key->ordinal);
   for (uint32_t i = (uint32_t)h & (size - 1);; i = (i + 1) & (size - 1)) {
     symcc_target *at = &in[i];
     if (!at->used) return at;
     if (at->site == key->site && at->call == key->call && at->block == key->block &&
-        at->ordinal == key->ordinal && at->taken == key->taken)
+        at->ordinal == key->ordinal)
       return at;
   }
 }
@@ -125,24 +124,24 @@ static bool grow(void) {
   return true;
 }
 
-/* AFL's classes of hit counts. */
+/* Which turn of a loop this is: one by one as far as keywords go, since there
+ * each turn's mismatch needs an input of its own; then AFL's classes. */
 static uint8_t bucket(uint32_t count) {
-  if (count <= 3) return (uint8_t)count;
-  if (count < 8) return 4;
-  if (count < 16) return 5;
-  if (count < 32) return 6;
-  return count < 128 ? 7 : 8;
+  if (count < 16) return (uint8_t)count;
+  if (count < 32) return 16;
+  return count < 128 ? 17 : 18;
 }
 
 symcc_target *symcc_(target_met)(uint64_t site, bool taken) {
   symcc_target key = {.site = site, .call = symcc_(last_call), .block = symcc_(last_block),
-                      .ordinal = symcc_(ordinal)++, .taken = taken, .used = 1};
+                      .ordinal = symcc_(ordinal)++, .used = 1};
   static symcc_target spare;
   symcc_target *at;
   if (4 * (uint64_t)table_used >= 3 * (uint64_t)table_size && !grow() &&
       (table == NULL || table_used + 1 >= table_size)) {
     /* No room to count: each is met for the first time. */
     spare = key;
+    spare.taken = taken;
     spare.count = 1;
     return &spare;
   }
@@ -152,8 +151,9 @@ symcc_target *symcc_(target_met)(uint64_t site, bool taken) {
     table_used++;
   }
   if (at->count < UINT32_MAX) at->count++;
-  /* A loop's 2nd, 3rd, 4th, 8th, ... turn is another target. */
-  if (symcc_(settings).hits && bucket(at->count) != bucket(at->count - 1)) at->state = SYMCC_OPEN;
+  at->taken = taken;
+  if (symcc_(settings).hits && bucket(at->count) != bucket(at->count - 1))
+    memset(at->state, SYMCC_OPEN, sizeof at->state);
   return at;
 }
 
