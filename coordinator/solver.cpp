@@ -137,6 +137,7 @@ void solver::judge(const run_end &end, bool lists) const {
 /// A target's exit code means nothing, but a solver that is set up wrongly must
 /// not stay silent: said once.
 void solver::say_if_nothing(const run_end &end) const {
+  if (!chosen_.symcc_adapter.empty()) return;  // all may be known; say_adapter() judges
   static std::atomic<bool> said{false};
   if (end.code == 0 || !written().empty() || said.exchange(true)) return;
   says_.say("solver " + chosen_.solver[0] + ": " + end.words() + " and nothing written" +
