@@ -140,7 +140,7 @@ build::stamp build::settled(const std::atomic<bool> &stop) {
 
 run_end build::run(run_request request, const std::atomic<bool> &stop,
                    const std::function<void()> &prepare) {
-  request.program = file_;
+  if (request.program.empty()) request.program = file_;
   for (unsigned tried = 1; tried <= most_tries; tried++) {
     const stamp before = settled(stop);
     prepare();

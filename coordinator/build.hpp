@@ -34,7 +34,7 @@ class build {
   /// "gnu:<build id>", or "sha256:<digest>" of the file where it has none.
   [[nodiscard]] const std::string &identity() const noexcept { return identity_; }
 
-  /// Runs it; the answer is that of a run of this very build from begin to end.
+  /// Runs it, or `request.program` that starts it; the answer is that of a run of this very build from begin to end.
   /// `prepare` is called before each try. Throws another_build, or
   /// std::runtime_error where the program is missing, half written or cannot
   /// be started: that is no input's fault.

@@ -15,12 +15,14 @@
 #include <thread>
 #include <vector>
 
+#include "afl.hpp"
 #include "build.hpp"
 #include "files.hpp"
 #include "holdings.hpp"
 #include "pause.hpp"
 #include "report.hpp"
 #include "settings.hpp"
+#include "showmap.hpp"
 #include "solver.hpp"
 #include "staging.hpp"
 #include "target.hpp"
@@ -61,10 +63,12 @@ void catch_signals() {
 
 /// The map's size, as an empty input shows it.
 std::uint64_t map_size_of(const settings &chosen, build &target, const staging &stage) {
+  if (!chosen.afl.empty())
+    return afl_map_size(target, stage.path() + "/map-size", stop);
   const std::string input = stage.path() + "/empty";
   write_file(input, "");
-  coverage_runner runner(target, chosen.target, chosen.target_timeout, stage.path() + "/counts");
-  const measurement seen = runner.measure(input, stop);
+  const measurement seen =
+      make_meter(chosen, target, 0, stage.path() + "/counts")->measure(input, stop);
   unlink(input.c_str());
   return seen.map_size;
 }
@@ -94,21 +98,26 @@ symlease::campaign open_campaign(const settings &chosen, const std::string &iden
 class coordinator {
  public:
   coordinator(const settings &chosen, report &says, const symlease::campaign &campaign,
-              const staging &stage, programs &builds, std::uint64_t map_size)
+              const staging &stage, programs &builds, std::uint64_t map_size,
+              std::uint64_t real_size)
       : chosen_(chosen),
         says_(says),
         campaign_(campaign),
         stage_(stage),
         held_(campaign, says, chosen.heartbeat_interval()),
-        work_(chosen, says, builds),
+        afl_(chosen.afl.empty() ? nullptr
+                                : std::make_unique<afl>(chosen, says, campaign,
+                                                        builds.target.identity(), real_size)),
+        work_(chosen, says, builds, afl_ ? &afl_->queues() : nullptr),
         shared_{chosen, campaign, says, held_, work_, stage, builds, map_size, stop} {}
 
   void run() {
     try_solver();
     stage_.clean(campaign_, says_);
     replay();
+    if (afl_) afl_->look_after(work_);
     work_.refresh();
-    if (work_.empty()) {
+    if (work_.empty() && !afl_) {
       const std::string words = "no input: nothing usable in " + chosen_.seeds +
                                 ", and nothing in " + chosen_.corpus;
       if (chosen_.once) throw std::runtime_error(words);
@@ -134,6 +143,7 @@ class coordinator {
     if (!ended_.wait_for(lock, last_call, [this] { return running_ == 0; })) return false;
     lock.unlock();
     for (std::thread &each : workers_) each.join();
+    if (afl_) afl_->finish(work_);
     return true;
   }
 
@@ -196,6 +206,7 @@ class coordinator {
   [[nodiscard]] bool all_done() {
     const auto nothing_new = [this] {
       const auto added = refresh();
+      if (afl_ && afl_->queues().settling()) return false;
       return work_.finished() && (added ? *added == 0 : failed_listings_ >= 3);
     };
     if (!nothing_new()) return false;
@@ -228,6 +239,7 @@ class coordinator {
       const clock::time_point now = clock::now();
       if (chosen_.time.count() > 0 && now - begun >= chosen_.time) return;
       if (now >= next_listing) {
+        if (afl_) afl_->look_after(work_);
         if (all_done()) return;
         // A large corpus is listed less often: at most a tenth of the time goes there.
         const seconds took = clock::now() - now;
@@ -251,6 +263,7 @@ class coordinator {
   const symlease::campaign &campaign_;
   const staging &stage_;
   holdings held_;
+  std::unique_ptr<afl> afl_;
   work_list work_;
   shared_state shared_;
   std::mutex guard_;
@@ -290,12 +303,13 @@ int coordinate(const settings &chosen) {
   programs builds{{"target", chosen.target[0]}, std::nullopt};
   if (!chosen.solver.empty()) builds.solver.emplace("solver", chosen.solver[0]);
   const std::string &identity = builds.target.identity();
-  const std::uint64_t map_size = map_size_of(chosen, builds.target, stage);
+  const std::uint64_t real_size = map_size_of(chosen, builds.target, stage);
+  const std::uint64_t map_size = chosen.afl.empty() ? real_size : afl_map_bytes(real_size);
   if (stop.load()) throw stopped();
   const symlease::campaign campaign = open_campaign(chosen, identity, map_size);
   says.say("owner " + chosen.owner + ", campaign " + chosen.campaign + ", map of " +
            std::to_string(map_size) + " bytes of " + identity);
-  const auto all = std::make_unique<coordinator>(chosen, says, campaign, stage, builds, map_size);
+  const auto all = std::make_unique<coordinator>(chosen, says, campaign, stage, builds, map_size, real_size);
   all->run();
   if (!all->join()) {
     says.trouble("a job does not end; its leases end by their TTL");

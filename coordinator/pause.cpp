@@ -40,4 +40,9 @@ void pause_while_holding(const std::string &id) {
   pause("SYMLEASE_COORDINATOR_PAUSE_HOLD", once, id);
 }
 
+void pause_while_publishing(const std::string &name) {
+  static std::atomic<bool> once{false};
+  pause("SYMLEASE_COORDINATOR_PAUSE_PUBLISH", once, name);
+}
+
 }  // namespace coordinator

@@ -23,6 +23,10 @@ class commit_pause {
 /// SYMLEASE_COORDINATOR_PAUSE_HOLD: a solver runs, its group is held.
 void pause_while_holding(const std::string &id);
 
+/// SYMLEASE_COORDINATOR_PAUSE_PUBLISH: a file for AFL++ is written and has no name
+/// in the queue yet; the peer's lock is held.
+void pause_while_publishing(const std::string &name);
+
 }  // namespace coordinator
 
 #endif

@@ -32,6 +32,7 @@ struct prepared {
   std::vector<char *> words, variables;
   descriptor input, output, errors, said_read, said_write;
   pid_t parent = getpid();
+  int at_parents_death = SIGKILL;
 };
 
 descriptor opened(const std::string &path, int flags) {
@@ -57,6 +58,7 @@ std::vector<std::string> environment_of(const run_request &request) {
 prepared prepare(const run_request &request) {
   prepared made;
   made.program = request.program;
+  if (request.gentle) made.at_parents_death = SIGTERM;
   made.environment = environment_of(request);
   for (const std::string &each : request.words)
     made.words.push_back(const_cast<char *>(each.c_str()));
@@ -80,7 +82,7 @@ prepared prepare(const run_request &request) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
-  bool ready = setpgid(0, 0) == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
+  bool ready = setpgid(0, 0) == 0 && prctl(PR_SET_PDEATHSIG, with.at_parents_death) == 0;
   if (getppid() != with.parent) _exit(127);  // the parent died before prctl
   ready = ready && dup2(with.input.get(), 0) == 0 && dup2(with.output.get(), 1) == 1 &&
           dup2(with.errors.get(), 2) == 2;
@@ -116,6 +118,10 @@ run_end wait_for(pid_t child, const run_request &request, const std::atomic<bool
       killed = true;
       break;
     }
+  }
+  if (killed && request.gentle) {
+    kill(child, SIGTERM);
+    for (int n = 0; n < 50 && !ended_within(child, handle.get(), std::chrono::milliseconds(20));) n++;
   }
   // Before the zombie is gone, so that its group's number is nobody else's.
   kill(-child, SIGKILL);

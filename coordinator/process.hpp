@@ -19,18 +19,25 @@ using seconds = std::chrono::duration<double>;
 struct failed_run : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+/// The input's file is not what was listed, or is gone.
+struct changed_input : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 /// The signal to end came.
 struct stopped : std::runtime_error {
   stopped() : std::runtime_error("stopped") {}
 };
 
 struct run_request {
-  std::string program;             ///< the file to execute
+  std::string program;             ///< the file to execute; empty: the build's
   std::vector<std::string> words;  ///< argv
   std::vector<std::pair<std::string, std::string>> set;
   std::vector<std::string> unset;
   std::string input = "/dev/null", output = "/dev/null", errors = "/dev/null";
   seconds limit{0};
+  /// Ended by SIGTERM first: a launcher whose own children live in other groups
+  /// has a second to end them. The same where this process dies.
+  bool gentle = false;
   std::function<void()> started;  ///< called once the program runs
 };
 

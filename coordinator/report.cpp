@@ -15,7 +15,8 @@ constexpr const char *names[] = {
     "results_staged", "published",    "not_novel",     "already_there",
     "lost",           "crashes",      "hangs",         "held_answers",
     "done_answers",   "target_groups_claimed",         "target_groups_refused",
-    "heartbeats_ok",  "heartbeats_failed",             "errors",
+    "heartbeats_ok",  "heartbeats_failed",
+    "afl_published",  "afl_bits",     "errors",
 };
 static_assert(sizeof names / sizeof *names == static_cast<std::size_t>(count::all));
 

@@ -36,6 +36,8 @@ enum class count {
   target_groups_refused,
   heartbeats_ok,
   heartbeats_failed,
+  afl_published,
+  afl_bits,
   errors,
   all,
 };

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <functional>
@@ -54,14 +55,28 @@ void check_adapter(const settings &made, bool other_kind) {
     throw std::invalid_argument(name + file + ": LD_PRELOAD takes no name with a blank or a colon");
 }
 
+/// What --afl leaves to be said: all of it may lie in the peer's directory.
+void join_afl(settings &made) {
+  if (!std::filesystem::is_directory(made.afl))
+    throw std::invalid_argument("--afl: " + made.afl + " is no directory");
+  const std::string &peer = made.afl_peer;
+  const bool plain = !peer.empty() && peer.size() <= 100 && peer.front() != '.' &&
+                     std::all_of(peer.begin(), peer.end(), [](unsigned char c) {
+                       return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
+                     });
+  if (!plain) throw std::invalid_argument("--afl-peer: \"" + peer + "\" is no plain name");
+  if (made.campaign.empty()) made.campaign = made.afl + "/" + peer + "/campaign";
+  if (made.corpus.empty()) made.corpus = made.campaign + "/corpus";
+}
+
 void check(const settings &made) {
   const std::pair<const char *, bool> missing[] = {{"--campaign", made.campaign.empty()},
-                                                   {"--seeds", made.seeds.empty()},
+                                                   {"--seeds", made.seeds.empty() && made.afl.empty()},
                                                    {"--corpus", made.corpus.empty()},
                                                    {"--target", made.target.empty()}};
   for (const auto &[name, is_missing] : missing)
     if (is_missing) throw std::invalid_argument(std::string(name) + ": missing");
-  if (!std::filesystem::is_directory(made.seeds))
+  if (!made.seeds.empty() && !std::filesystem::is_directory(made.seeds))
     throw std::invalid_argument("--seeds: " + made.seeds + " is no directory");
   for (const std::string *kept : {&made.crashes, &made.hangs})
     if (*kept == made.corpus || *kept == made.seeds)
@@ -100,6 +115,8 @@ settings parse_settings(const std::vector<std::string> &arguments) {
       {"--campaign", path(made.campaign)},
       {"--seeds", path(made.seeds)},
       {"--corpus", path(made.corpus)},
+      {"--afl", path(made.afl)},
+      {"--afl-peer", [&](const auto &, const auto &text) { made.afl_peer = text; }},
       {"--crashes", path(made.crashes)},
       {"--hangs", path(made.hangs)},
       {"--target", command(made.target)},
@@ -141,6 +158,8 @@ settings parse_settings(const std::vector<std::string> &arguments) {
     if (++at == arguments.size()) throw std::invalid_argument(name + ": its value is missing");
     found->second(name, arguments[at]);
   }
+  if (!made.afl.empty()) join_afl(made);
+  else if (given.count("--afl-peer") != 0) throw std::invalid_argument("--afl-peer: needs --afl");
   const std::filesystem::path beside = std::filesystem::path(made.corpus).parent_path();
   if (made.crashes.empty()) made.crashes = (beside / "crashes").string();
   if (made.hangs.empty()) made.hangs = (beside / "hangs").string();
@@ -161,6 +180,9 @@ settings parse_settings(const std::vector<std::string> &arguments) {
 
 std::string usage() {
   return "symlease-coordinator --campaign DIR --seeds DIR --corpus DIR --target PROGRAM\n"
+         "symlease-coordinator --afl OUT --target PROGRAM\n"
+         "  --afl OUT              joins the afl-fuzz instances of OUT; PROGRAM as they run it\n"
+         "  --afl-peer NAME        OUT/NAME is published to (symlease)\n"
          "  --solver 'COMMAND'     with @@ for the input, else it comes on stdin\n"
          "  --solver-kind KIND     i2s (default): lists targets, solves those it is given;\n"
          "                         symcc: any program that writes to SYMCC_OUTPUT_DIR\n"

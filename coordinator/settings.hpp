@@ -18,6 +18,7 @@ enum class solver_kind {
 struct settings {
   std::string campaign, seeds, corpus;  ///< directories, absolute
   std::string crashes, hangs;           ///< the same; else beside the corpus
+  std::string afl, afl_peer = "symlease";  ///< AFL++'s output directory; empty: none
   std::vector<std::string> target, solver;
   solver_kind kind = solver_kind::i2s;
   std::string symcc_adapter;  ///< libsymlease-symcc.so for the solver; empty: none

@@ -22,21 +22,29 @@ struct measurement {
   std::vector<symlease::edge> edges;
 };
 
-/// Runs the target on inputs and reads what it counted, whatever its end.
-/// One per thread.
-class coverage_runner {
+/// Tells what inputs cover. One per thread.
+class meter {
+ public:
+  virtual ~meter() = default;
+  /// Throws failed_run where this input cannot be measured, another_build, and
+  /// std::runtime_error where the run tells nothing about the input: not
+  /// started, or its hooks are not live (a library of it is missing).
+  [[nodiscard]] virtual measurement measure(const std::string &input,
+                                            const std::atomic<bool> &stop) = 0;
+};
+
+/// Runs a target of adapters/sancov and reads what it counted, whatever its end.
+class coverage_runner : public meter {
  public:
   /// `scratch`: a path of its own for the counts.
   coverage_runner(build &program, std::vector<std::string> target, seconds limit,
                   std::string scratch);
-  ~coverage_runner();
+  ~coverage_runner() override;
   coverage_runner(const coverage_runner &) = delete;
   coverage_runner &operator=(const coverage_runner &) = delete;
 
-  /// Throws failed_run where this input cannot be measured, another_build, and
-  /// std::runtime_error where the run tells nothing about the input: not
-  /// started, or its hooks are not live (a library of it is missing).
-  [[nodiscard]] measurement measure(const std::string &input, const std::atomic<bool> &stop);
+  [[nodiscard]] measurement measure(const std::string &input,
+                                    const std::atomic<bool> &stop) override;
 
  private:
   [[nodiscard]] measurement counted(run_end end, int file, std::uint64_t &dropped) const;

@@ -2,7 +2,8 @@
 # Builds the coordinator and its targets, then: two on one campaign, deaths at
 # each pause point, signals, crashes and hangs, a solver that claims by itself,
 # programs that are missing or replaced, places that cannot be used, a full disk.
-# `test.sh NAME...`: those tests alone. Needs clang, g++ and python3; SYMLEASE_LIB is the folder of
+# With AFL++: its queues read, what is found published as a sync peer.
+# `test.sh NAME...`: those tests alone. Needs clang, g++, python3 and afl++; SYMLEASE_LIB is the folder of
 # libsymlease.a (else the release folder below CARGO_TARGET_DIR or ../target).
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -29,7 +30,7 @@ build() {
     for source in *.cpp; do
         ${CXX:-g++} -std=c++17 -O1 -g -D_GNU_SOURCE -Wall -Wextra -Wpedantic -Werror \
             -I../include -I../adapters/sancov -c "$source" -o "$d/${source%.cpp}.o"
-        [[ $source == verify.cpp ]] || objects+=("$d/${source%.cpp}.o")
+        [[ $source == verify.cpp || $source == afl_units.cpp ]] || objects+=("$d/${source%.cpp}.o")
     done
     # shellcheck disable=SC2086
     {
@@ -531,9 +532,193 @@ END
     exits 2 "$pid" crashes
 }
 
+instance() { # instance <name> <target>: what afl-fuzz keeps in OUT, with one seed; in $afl/<name>
+    local at=$c/out/$1
+    mkdir -p "$at"/queue/.state "$at"/{crashes,hangs,.synced}
+    printf 'ABCDEFGHIJKLMNOPQ185UVWX' >"$at/queue/id:000000,time:0,execs:0,orig:seed"
+    {
+        printf '%s : 1\n' fuzzer_pid start_time run_time execs_done cur_item corpus_count pending_total pending_favs \
+            saved_crashes last_find last_crash last_hang exec_timeout cycles_done cycles_wo_finds
+        printf 'bitmap_cvg : 1%%\nafl_banner : %s\ncommand_line : afl-fuzz -i in -o out -M %s -- %s\n' "$1" "$1" "$2"
+    } >"$at/fuzzer_stats"
+}
+virgin() { # virgin <target> <file>...: fuzz_bitmap of an instance that knows these
+    rm -rf "$c/known" "$c/maps"
+    mkdir "$c/known"
+    cp "${@:2}" "$c/known"
+    afl-showmap -b -m none -i "$c/known" -o "$c/maps" -- "$1" >/dev/null 2>&1 || true
+    python3 -c 'import sys
+maps = [open(p, "rb").read() for p in sys.argv[1:]]
+sys.stdout.buffer.write(bytes(255 & ~(lambda m: __import__("functools").reduce(int.__or__, m))(m) for m in zip(*maps)))' "$c"/maps/*
+}
+join() { # join <name> <options...>: a coordinator of $c/out
+    local name=$1
+    shift
+    "$d/coordinator" --afl "$c/out" --target "$d/demo.afl" --owner "$name" --summary "$c/$name.json" \
+        --durability process --ttl 3 "$@" 2>"$d/$name.log" &
+    pid=$!
+    started+=("$pid")
+}
+i2s=(--solver "$d/demo.solver --timeout 1 @@")
+peer_is_whole() { # ids without a gap, names that tell the bytes, nothing twice, nothing else
+    python3 - "$c/out/symlease" "$@" <<'PY' || fail "the peer in $c/out is not whole"
+import hashlib, pathlib, re, sys
+peer = pathlib.Path(sys.argv[1])
+for folder, more in (("queue", ",+cov"), ("crashes", ""), ("hangs", "")):
+    names = sorted(p.name for p in (peer / folder).iterdir())
+    digests = []
+    for number, name in enumerate(names):
+        found = re.fullmatch(r"id:(\d{6}),sha256:([0-9a-f]{64})" + re.escape(more), name)
+        assert found and int(found[1]) == number, (folder, number, name)
+        body = (peer / folder / name).read_bytes()
+        assert hashlib.sha256(body).hexdigest() == found[2] and body, name
+        digests.append(found[2])
+    assert len(set(digests)) == len(digests), folder
+    print(folder, len(names))
+corpus = {p.name for p in (peer / "campaign/corpus").iterdir()}
+published = {p.name[17:81] for p in (peer / "queue").iterdir()}
+assert corpus == published, (corpus ^ published)
+assert sorted(p.name for p in (peer / ".symlease").iterdir()) in (["lock", "totals"], ["lock", "next", "totals"])
+PY
+}
+
+afl_build() {
+    command -v afl-clang-fast >/dev/null || fail "no afl-clang-fast: apt-get install afl++"
+    [[ ! -e $d/demo.afl ]] || return 0
+    afl-clang-fast -O0 -g -fsanitize=fuzzer $solver/target.c -o "$d/demo.afl" >/dev/null 2>&1
+    afl-clang-fast -O0 -g -fsanitize=fuzzer faulty_target.c -o "$d/faulty.afl" >/dev/null 2>&1
+    ${CXX:-g++} "$d"/afl_{units,names}.o -o "$d/units"
+}
+afl_parts() { # names, priorities, ids
+    afl_build
+    "$d/units" || fail "units"
+}
+afl_two() { # two coordinators, two instances with the same inputs; then nothing is left to do
+    afl_build
+    fresh afl-two
+    instance main "$d/demo.afl"
+    instance second "$d/demo.afl"
+    virgin "$d/demo.afl" "$c"/out/main/queue/id* >"$c/out/main/fuzz_bitmap"
+    join one "${i2s[@]}" --once
+    local first=$pid
+    join two "${i2s[@]}" --once --jobs 2
+    ended "$first" one
+    ended "$pid" two
+    corpus=$c/out/symlease/campaign/corpus
+    ln -s out/symlease/campaign/corpus "$c/corpus"
+    deep
+    peer_is_whole
+    local name sum=0 bits=0 published=0
+    for name in one two; do
+        sum=$((sum + $(value "$c/$name.json" completed)))
+        bits=$((bits + $(value "$c/$name.json" afl_bits)))
+        published=$((published + $(value "$c/$name.json" afl_published)))
+        [[ $(value "$c/$name.json" errors) == 0 ]] || fail "$name has errors"
+    done
+    # one seed, though two queues have it, and what was found; each once
+    [[ $sum == $((published + 1)) ]] || fail "$sum runs of $published + 1 inputs"
+    ((bits >= 5)) || fail "fuzz_bitmap brought $bits bits"
+    # AFL++ takes some over: the same bytes, nothing to do. One is cut down, one vanishes, one is new.
+    local each number=1
+    for each in "$c"/out/symlease/queue/*; do
+        cp "$each" "$c/out/main/queue/$(printf 'id:%06d,sync:symlease,src:0,+cov' $number)"
+        number=$((number + 1))
+    done
+    join third "${i2s[@]}"
+    until_true "the queue is not read" grep -qs "corpus_imported *: $((number + 1))\$" "$c/out/symlease/fuzzer_stats"
+    [[ $(value_of completed third) == 0 ]] || fail "an input was analysed twice"
+    printf 'zzzzzzzzzzzzzzzzzzzzzzzzzzzz' >"$c/out/main/queue/id:000900,src:000000,op:havoc"
+    until_true "a new entry is not read" grep -qs "corpus_imported *: $((number + 2))\$" "$c/out/symlease/fuzzer_stats"
+    kill -TERM "$pid"
+    ended "$pid" third
+    [[ $(value "$c/third.json" completed) == 1 ]] || fail "the new entry was not analysed"
+    peer_is_whole
+    afl-whatsup "$c/out" >"$c/whatsup" 2>/dev/null || fail "afl-whatsup: exit $?"
+    grep -q '>>> symlease (0 days, 0 hrs)' "$c/whatsup" || fail "afl-whatsup does not show the peer"
+    corpus=
+}
+value_of() { if [[ -e $c/$2.json ]]; then value "$c/$2.json" "$1"; else echo 0; fi; }
+afl_known() { # what AFL++ covers is not published; another build's map is not ours
+    afl_build
+    fresh afl-known
+    instance main "$d/demo.afl"
+    head -c 64 /dev/zero >"$c/out/main/fuzz_bitmap"
+    join all "${i2s[@]}" --once
+    ended "$pid" all
+    [[ $(value "$c/all.json" afl_published) == 0 && $(value "$c/all.json" not_novel) -gt 3 ]] ||
+        fail "it publishes what AFL++ has covered"
+    fresh afl-other
+    instance main "$d/faulty.afl"
+    head -c 64 /dev/zero >"$c/out/main/fuzz_bitmap"
+    join other "${i2s[@]}" --once
+    ended "$pid" other
+    grep -q 'is not taken over: it runs another build' "$d/other.log" || fail "another build was not said"
+    [[ $(value "$c/other.json" afl_bits) == 0 && $(value "$c/other.json" afl_published) -gt 3 ]] ||
+        fail "another build's coverage counts here"
+    join plain "${i2s[@]}" --afl-peer other --once
+    kill -0 "$pid"
+    ended "$pid" plain
+    rm -rf "$c/out/symlease/.symlease"
+    join taken "${i2s[@]}" --once
+    exits 1 "$pid" taken
+    grep -q 'is another instance' "$d/taken.log" || fail "another instance's directory was taken"
+    "$d/coordinator" --afl "$c/out" --afl-peer new --target "$d/demo.cov" --once 2>"$d/unbuilt.log" && fail "not of AFL++"
+    grep -q 'AFL_DUMP_MAP_SIZE=1 gives no map size' "$d/unbuilt.log" || fail "a target not of AFL++ was not said"
+}
+afl_order() { # +cov first, then originals, then small ones
+    afl_build
+    fresh afl-order
+    instance main "$d/demo.afl"
+    local q=$c/out/main/queue
+    printf 4444444444 >"$q/id:000001,src:000000,op:havoc"
+    printf 55555555555 >"$q/id:000002,src:000000,op:havoc"
+    printf 2222222222222222222222222222222222 >"$q/id:000003,src:000000,op:havoc,+cov"
+    printf 11111111 >"$q/id:000004,src:000002,op:splice,+cov"
+    # shellcheck disable=SC2016
+    printf '#!/bin/sh\nhead -c 1 "$1" >>%s/order\n' "$c" >"$c/logging.sh"
+    chmod +x "$c/logging.sh"
+    join order --solver "$c/logging.sh @@" --solver-kind symcc --once
+    ended "$pid" order
+    [[ $(cat "$c/order") == 12A45 ]] || fail "the order is $(cat "$c/order"), not 12A45"
+}
+afl_killed() { # with a file written that has no name yet; another waits, then goes on
+    afl_build
+    fresh afl-killed
+    instance main "$d/demo.afl"
+    export "SYMLEASE_COORDINATOR_PAUSE_PUBLISH=$c/paused"
+    join dying "${i2s[@]}"
+    unset SYMLEASE_COORDINATOR_PAUSE_PUBLISH
+    local dying=$pid
+    await "$c/paused"
+    join waiting "${i2s[@]}" --once
+    ended "$pid" waiting # it published nothing: the lock is held by one that lives
+    [[ -z $(ls "$c/out/symlease/queue") ]] || fail "a live holder's lock was robbed"
+    kill -KILL "$dying"
+    wait "$dying" 2>/dev/null || true
+    join next "${i2s[@]}" --once
+    ended "$pid" next
+    peer_is_whole
+    [[ -n $(ls "$c/out/symlease/queue") ]] || fail "nothing is published after a death"
+}
+afl_faults() { # crashes and hangs have their own folders
+    afl_build
+    fresh afl-faults
+    instance main "$d/faulty.afl"
+    printf 'AAAABBBB' >"$c/out/main/queue/id:000000,time:0,execs:0,orig:seed"
+    "$d/coordinator" --afl "$c/out" --target "$d/faulty.afl" --solver "$d/faulty.solver --timeout 1 @@" \
+        --target-timeout 1 --durability process --once --summary "$c/faulty.json" 2>"$d/faulty.log" || fail "faulty: $?"
+    peer_is_whole
+    grep -q CRSH "$c"/out/symlease/crashes/* || fail "the crash was not kept"
+    grep -q HANG "$c"/out/symlease/hangs/* || fail "the hang was not kept"
+    grep -qr fine "$c/out/symlease/queue" || fail "the good result is not published"
+    ! grep -qrE 'CRSH|HANG' "$c/out/symlease/queue" || fail "AFL++ would import a crash"
+    ! pgrep -f "$d/faulty.afl" >/dev/null || fail "a target's run is left behind"
+}
+
 build
 declare -a all=(two_coordinators 'death_at COMMIT' 'death_at HOLD' terminated faults by_itself by_adapter full_disk
-    missing_target replaced_target places privileges signals seeds arguments)
+    missing_target replaced_target places privileges signals seeds arguments
+    afl_parts afl_two afl_known afl_order afl_killed afl_faults)
 (($# == 0)) || all=("$@")
 for each in "${all[@]}"; do
     $each

@@ -20,8 +20,9 @@ std::string arguments(const std::vector<std::string> &words) {
 
 }  // namespace
 
-work_list::work_list(const settings &chosen, report &says, const programs &builds)
-    : chosen_(chosen), says_(says) {
+work_list::work_list(const settings &chosen, report &says, const programs &builds,
+                     afl_queues *queues)
+    : chosen_(chosen), says_(says), queues_(queues) {
   const std::string &target_identity = builds.target.identity();
   about_import_ = "\"kind\":\"import\",\"target\":" + quoted(target_identity) +
                   ",\"target_arguments\":" + arguments(chosen.target) +
@@ -36,9 +37,19 @@ work_list::work_list(const settings &chosen, report &says, const programs &build
 }
 
 std::size_t work_list::refresh() {
-  std::size_t added = 0;
+  std::size_t added = look_at_seeds();
+  if (queues_ != nullptr && !about_solve_.empty()) added += look_at_queues();
+  const std::vector<listed_file> corpus = list_files(chosen_.corpus);
+  for (const listed_file &each : corpus) added += look_at(each, false);
+  const std::lock_guard<std::mutex> lock(guard_);
+  corpus_files_ = corpus.size();
+  return added;
+}
+
+std::size_t work_list::look_at_seeds() {
+  std::size_t added = 0, taken = 0;
   passed_over left;
-  std::size_t taken = 0;
+  if (chosen_.seeds.empty()) return 0;
   for (const listed_file &each : list_files(chosen_.seeds, left)) {
     added += look_at(each, true);
     if (each.size == 0) left.empty++;
@@ -46,10 +57,24 @@ std::size_t work_list::refresh() {
     else taken++;
   }
   say_passed_over(taken, left);
-  const std::vector<listed_file> corpus = list_files(chosen_.corpus);
-  for (const listed_file &each : corpus) added += look_at(each, false);
-  const std::lock_guard<std::mutex> lock(guard_);
-  corpus_files_ = corpus.size();
+  return added;
+}
+
+/// Their coverage comes with fuzz_bitmap: nothing is to be measured.
+std::size_t work_list::look_at_queues() {
+  std::size_t added = 0;
+  for (const afl_input &each : queues_->look()) {
+    try {
+      if (each.priority.size > largest_input) continue;
+      const std::string bytes = read_file(each.path);
+      if (bytes.empty()) queues_->again(each.path);
+      else added += add(task::solve, each.path, symlease::work_id(bytes).value(), each.priority);
+    } catch (const std::system_error &error) {
+      queues_->again(each.path);
+      if (error.code() != std::errc::no_such_file_or_directory)
+        says_.trouble(std::string("input: ") + error.what());
+    }
+  }
   return added;
 }
 
@@ -88,14 +113,18 @@ std::size_t work_list::look_at(const listed_file &file, bool is_seed) {
   }
   if (bytes.empty()) return 0;
   const std::string digest = symlease::work_id(bytes).value();
+  // What a commit published was new; a seed is an original.
+  const afl_priority priority{!is_seed, is_seed, bytes.size()};
   std::size_t added = 0;
-  if (is_seed) added += add(task::import_seed, file.path, digest);
-  if (!about_solve_.empty()) added += add(task::solve, file.path, digest);
+  if (is_seed) added += add(task::import_seed, file.path, digest, priority);
+  if (!about_solve_.empty()) added += add(task::solve, file.path, digest, priority);
   return added;
 }
 
-std::size_t work_list::add(task kind, const std::string &path, const std::string &digest) {
+std::size_t work_list::add(task kind, const std::string &path, const std::string &digest,
+                           const afl_priority &priority) {
   entry made;
+  made.priority = priority;
   made.what.kind = kind;
   made.what.path = path;
   made.what.digest = digest;
@@ -103,7 +132,16 @@ std::size_t work_list::add(task kind, const std::string &path, const std::string
                       (kind == task::solve ? about_solve_ : about_import_) + "}";
   made.what.id = symlease::work_id_json(made.what.payload).value();
   const std::lock_guard<std::mutex> lock(guard_);
-  return entries_.emplace(made.what.id, std::move(made)).second ? 1 : 0;
+  const auto [at, is_new] = entries_.try_emplace(made.what.id, made);
+  if (is_new) return 1;
+  // The same bytes once more: what is said best of them counts. One whose file
+  // is gone goes on with this one.
+  entry &there = at->second;
+  if (made.priority.before(there.priority)) there.priority = made.priority;
+  if (there.at != state::gone) return 0;
+  there.what.path = path;
+  there.at = state::open;
+  return 1;
 }
 
 std::optional<item> work_list::take() {
@@ -119,7 +157,11 @@ std::optional<item> work_list::take() {
   }
   if (open.empty()) return std::nullopt;
   std::uniform_int_distribution<std::size_t> any(0, open.size() - 1);
-  entry &chosen = *open[any(random_)];
+  entry *best = open[any(random_)];
+  if (queues_ != nullptr)
+    for (entry *each : open)
+      if (each->priority.before(best->priority)) best = each;
+  entry &chosen = *best;
   chosen.at = state::taken;
   return chosen.what;
 }
@@ -127,6 +169,12 @@ std::optional<item> work_list::take() {
 void work_list::finish(const std::string &id) {
   const std::lock_guard<std::mutex> lock(guard_);
   entries_.at(id).at = state::done;
+}
+
+void work_list::changed(const item &what) {
+  const std::lock_guard<std::mutex> lock(guard_);
+  if (queues_ != nullptr) queues_->again(what.path);
+  entries_.at(what.id).at = state::gone;
 }
 
 void work_list::later(const std::string &id, seconds wait, bool setback) {
@@ -146,7 +194,7 @@ void work_list::claimed(const std::string &id) {
 bool work_list::finished() {
   const std::lock_guard<std::mutex> lock(guard_);
   return std::all_of(entries_.begin(), entries_.end(), [](const auto &each) {
-    return each.second.at == state::done || given_up(each.second);
+    return each.second.at == state::done || each.second.at == state::gone || given_up(each.second);
   });
 }
 
@@ -162,6 +210,17 @@ std::size_t work_list::left() {
 bool work_list::empty() {
   const std::lock_guard<std::mutex> lock(guard_);
   return entries_.empty() && corpus_files_ == 0;
+}
+
+std::pair<std::size_t, std::size_t> work_list::inputs() {
+  const std::lock_guard<std::mutex> lock(guard_);
+  std::size_t all = 0, open = 0;
+  for (const auto &[id, each] : entries_) {
+    if (each.what.kind != task::solve || each.at == state::gone) continue;
+    all++;
+    if (each.at != state::done) open++;
+  }
+  return {all, open};
 }
 
 std::size_t work_list::corpus_files() {

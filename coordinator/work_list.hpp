@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "afl_queues.hpp"
 #include "build.hpp"
 #include "files.hpp"
 #include "report.hpp"
@@ -32,14 +33,18 @@ struct item {
 /// result; never a path, so that equal work has one id everywhere.
 class work_list {
  public:
-  work_list(const settings &chosen, report &says, const programs &builds);
+  /// `queues`: of AFL++; may be NULL.
+  work_list(const settings &chosen, report &says, const programs &builds, afl_queues *queues);
 
-  /// Lists seeds and corpus; answers how much is new. Throws where it cannot.
+  /// Lists seeds, corpus and queues; answers how much is new. Throws where it cannot.
   std::size_t refresh();
-  /// Something to claim: imports first, else any, so that coordinators meet seldom.
+  /// Something to claim: imports first, else any, so that coordinators meet seldom;
+  /// with AFL++, what its priorities put first.
   [[nodiscard]] std::optional<item> take();
   /// It is done, or its file is gone: never again.
   void finish(const std::string &id);
+  /// Its file is not what was listed: AFL++ cut it down, or took it away.
+  void changed(const item &what);
   /// It is held, or was given back. Each setback in a row waits longer.
   void later(const std::string &id, seconds wait, bool setback = false);
   void claimed(const std::string &id);
@@ -50,12 +55,15 @@ class work_list {
   /// Whether there is no input at all.
   [[nodiscard]] bool empty();
   [[nodiscard]] std::size_t corpus_files();
+  /// Inputs to solve that are known here, and those of them that are not done.
+  [[nodiscard]] std::pair<std::size_t, std::size_t> inputs();
 
  private:
   using clock = std::chrono::steady_clock;
-  enum class state { open, taken, done };
+  enum class state { open, taken, done, gone };
   struct entry {
     item what;
+    afl_priority priority;
     state at = state::open;
     clock::time_point not_before{};
     unsigned setbacks = 0;
@@ -63,10 +71,14 @@ class work_list {
   [[nodiscard]] static bool given_up(const entry &one);
   void say_passed_over(std::size_t taken, const passed_over &left);
   std::size_t look_at(const listed_file &file, bool is_seed);
-  std::size_t add(task kind, const std::string &path, const std::string &digest);
+  std::size_t look_at_seeds();
+  std::size_t look_at_queues();
+  std::size_t add(task kind, const std::string &path, const std::string &digest,
+                  const afl_priority &priority);
 
   const settings &chosen_;
   report &says_;
+  afl_queues *queues_;
   std::string about_import_, about_solve_;  // members of payloads, from "kind" on
   std::mutex guard_;
   std::map<std::string, entry> entries_;                               // by id

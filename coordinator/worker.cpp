@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "files.hpp"
@@ -42,8 +43,8 @@ const char *name_of(task kind) { return kind == task::solve ? "solve" : "import"
 worker::worker(shared_state &shared, unsigned slot)
     : shared_(shared),
       says_(shared.says),
-      runner_(shared.builds.target, shared.chosen.target, shared.chosen.target_timeout,
-              shared.stage.path() + "/counts-" + std::to_string(slot)) {}
+      runner_(make_meter(shared.chosen, shared.builds.target, shared.map_size,
+                         shared.stage.path() + "/counts-" + std::to_string(slot))) {}
 
 void worker::wait(seconds time) const {
   const auto until = std::chrono::steady_clock::now() + time;
@@ -102,6 +103,10 @@ void worker::work_under(const item &what, const symlease::lease &lease) {
     return commit(what, lease, directory, made);
   } catch (const stopped &) {
     give_back(what, lease, false);
+  } catch (const changed_input &) {
+    // Its name may stand for other bytes by now, which are other work.
+    give_back(what, lease, false);
+    shared_.work.changed(what);
   } catch (const another_build &why) {
     end_all(why);
     give_back(what, lease, false);
@@ -123,11 +128,19 @@ void worker::end_all(const another_build &why) {
   shared_.stop.store(true);
 }
 
+std::string worker::read_input(const item &what) {
+  try {
+    std::string bytes = read_file(what.path);
+    if (symlease::work_id(bytes).value() == what.digest) return bytes;
+  } catch (const std::system_error &error) {
+    if (error.code() != std::errc::no_such_file_or_directory) throw;
+  }
+  throw changed_input("it changed since it was listed");
+}
+
 worker::found worker::do_item(const item &what, const symlease::lease &lease,
                               const std::string &directory) {
-  const std::string bytes = read_file(what.path);
-  if (symlease::work_id(bytes).value() != what.digest)
-    throw std::runtime_error("the file changed since it was listed");
+  const std::string bytes = read_input(what);
   write_file(directory + "/input", bytes);
   for (unsigned run = 1;; run++) {
     try {
@@ -179,7 +192,7 @@ void worker::stage_results(const item &what, const std::vector<listed_file> &wri
 /// no coverage: what only a crash covers is still new to an input that ends well.
 void worker::stage_one(const std::string &path, found &made) {
   says_.add(count::executions);
-  measurement seen = runner_.measure(path, shared_.stop);
+  measurement seen = runner_->measure(path, shared_.stop);
   if (seen.what == verdict::stopped) throw stopped();
   symlease::offer result(path);
   if (seen.what == verdict::crashed) {

@@ -3,6 +3,7 @@
 #define COORDINATOR_WORKER_HPP
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "holdings.hpp"
 #include "report.hpp"
 #include "settings.hpp"
+#include "showmap.hpp"
 #include "solver.hpp"
 #include "staging.hpp"
 #include "target.hpp"
@@ -45,6 +47,7 @@ class worker {
   void end_all(const another_build &why);
   void try_to_claim(const item &what);
   void work_under(const item &what, const symlease::lease &lease);
+  [[nodiscard]] static std::string read_input(const item &what);
   [[nodiscard]] found do_item(const item &what, const symlease::lease &lease,
                               const std::string &directory);
   void stage_results(const item &what, const std::vector<listed_file> &written,
@@ -59,7 +62,7 @@ class worker {
 
   shared_state &shared_;
   report &says_;
-  coverage_runner runner_;
+  std::unique_ptr<meter> runner_;
 };
 
 }  // namespace coordinator
