@@ -6,7 +6,7 @@
 
 use std::mem::MaybeUninit;
 use std::os::raw::c_int;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::Once;
 
 use crate::guard::{on, Guard};
@@ -30,6 +30,11 @@ static HELD: [Slot; HELD_MAX] = [const {
         inode: AtomicU64::new(0),
     }
 }; HELD_MAX];
+
+/// How many slots, from the first one on, were ever used. Only those are looked at:
+/// under a fork server every run forks, and each page that the child touches of the
+/// rest would be copied for nothing (P12).
+static USED: AtomicUsize = AtomicUsize::new(0);
 
 /// Forks begun and ended. A lock file opened before one and remembered after it
 /// has a copy in the child that the table does not know.
@@ -63,15 +68,23 @@ extern "C" fn in_child() {
     // The other threads' forks do not run here.
     FORKED.store(FORKS.load(Ordering::SeqCst), Ordering::SeqCst);
     OWNER.store(pid(), Ordering::SeqCst);
-    for slot in &HELD {
+    for slot in used() {
         let fd = slot.fd.load(Ordering::SeqCst);
-        if fd >= 0 && slot.still(fd) && on(Guard::ChildCloses) {
+        if fd < 0 {
+            continue; // a free one names no file: nothing to write, no page to copy
+        }
+        if slot.still(fd) && on(Guard::ChildCloses) {
             // SAFETY: the descriptor was this library's in the parent, and the
             // child has run nothing yet that could have closed it.
             unsafe { libc::close(fd) };
         }
         slot.clear(fd);
     }
+}
+
+/// The slots that may hold anything.
+fn used() -> &'static [Slot] {
+    &HELD[..USED.load(Ordering::SeqCst).min(HELD_MAX)]
 }
 
 impl Slot {
@@ -126,7 +139,9 @@ pub(super) fn forks() -> Option<u64> {
 /// Puts a descriptor into the table. A full table refuses: a lock that a child
 /// would keep alive is worse than none.
 pub(super) fn remember(fd: c_int) -> bool {
-    HELD.iter().any(|slot| {
+    HELD.iter().enumerate().any(|(at, slot)| {
+        // First: a fork right after the exchange must find it.
+        USED.fetch_max(at + 1, Ordering::SeqCst);
         slot.fd
             .compare_exchange(-1, fd, Ordering::SeqCst, Ordering::Relaxed)
             .is_ok()
@@ -136,7 +151,7 @@ pub(super) fn remember(fd: c_int) -> bool {
 /// From now on the descriptor is kept between calls, as this file.
 pub(super) fn keep(fd: c_int, device: u64, inode: u64) {
     let within = |slot: &&Slot| slot.is(fd) && slot.inode.load(Ordering::SeqCst) == 0;
-    if let Some(slot) = HELD.iter().find(within) {
+    if let Some(slot) = used().iter().find(within) {
         slot.device.store(device, Ordering::SeqCst);
         slot.inode.store(inode, Ordering::SeqCst);
     }
@@ -150,21 +165,21 @@ pub(super) fn disown(fd: c_int, device: u64, inode: u64) {
             && slot.inode.load(Ordering::SeqCst) == inode
             && slot.device.load(Ordering::SeqCst) == device
     };
-    if let Some(slot) = HELD.iter().find(kept) {
+    if let Some(slot) = used().iter().find(kept) {
         slot.clear(fd);
     }
 }
 
 /// Whether the descriptor is in the table. Not in a child that has closed it.
 pub(super) fn is_held(fd: c_int) -> bool {
-    HELD.iter().any(|slot| slot.is(fd))
+    used().iter().any(|slot| slot.is(fd))
 }
 
 /// Takes it out again: the entry of a call, else the kept one. False in a child
 /// that has closed it already.
 pub(super) fn forget(fd: c_int) -> bool {
     let within = |slot: &&Slot| slot.is(fd) && slot.inode.load(Ordering::SeqCst) == 0;
-    let found = HELD.iter().find(within);
-    let found = found.or_else(|| HELD.iter().find(|slot| slot.is(fd)));
+    let found = used().iter().find(within);
+    let found = found.or_else(|| used().iter().find(|slot| slot.is(fd)));
     found.is_some_and(|slot| slot.clear(fd))
 }
