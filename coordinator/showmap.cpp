@@ -77,7 +77,10 @@ measurement showmap_runner::measure(const std::string &input, const std::atomic<
   request.output = scratch_ + "/said";
   request.limit = limit_ + grace;
   request.gentle = true;
-  request.set = {{"AFL_MAP_SIZE", std::to_string(map_size_)}, {"AFL_TMPDIR", scratch_}};
+  // A variable that is afl-fuzz's alone it takes for a mistake, and sleeps 2 s.
+  request.set = {{"AFL_MAP_SIZE", std::to_string(map_size_)},
+                 {"AFL_TMPDIR", scratch_},
+                 {"AFL_IGNORE_UNKNOWN_ENVS", "1"}};
   request.unset = {"SYMLEASE_SANCOV_FILE", "AFL_QUIET", "AFL_DEBUG"};
   remove_tree(scratch_);
   make_directories(scratch_ + "/in");
