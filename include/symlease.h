@@ -258,11 +258,6 @@
 #define SYMLEASE_TTL_RECORD -1.0
 
 /**
- * In place of an errno: the call panics.
- */
-#define PANIC -4711
-
-/**
  * A handle of one open campaign: made by symlease_open or symlease_open_env,
  * ended by symlease_close. May be used by many threads at once.
  */

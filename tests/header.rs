@@ -91,3 +91,17 @@ int main(void) {
   return visitor == NULL || every > 0 || sizeof(same_size) != 1;
 }
 ";
+
+/// What a program includes takes no name that is not ours.
+#[test]
+fn every_macro_is_ours() {
+    let text = std::fs::read_to_string(home().join("include/symlease.h")).unwrap();
+    let names: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("#define ")?.split_whitespace().next())
+        .collect();
+    assert!(names.len() > 50, "{names:?}");
+    for name in names {
+        assert!(name.starts_with("SYMLEASE_"), "{name}");
+    }
+}

@@ -58,7 +58,7 @@ pub struct Faulty {
 }
 
 /// In place of an errno: the call panics.
-pub const PANIC: i32 = -4711;
+pub(crate) const PANIC: i32 = -4711;
 
 impl Faulty {
     pub fn new() -> Arc<Faulty> {
