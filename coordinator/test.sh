@@ -712,8 +712,25 @@ afl_faults() { # crashes and hangs have their own folders
     grep -q HANG "$c"/out/symlease/hangs/* || fail "the hang was not kept"
     grep -qr fine "$c/out/symlease/queue" || fail "the good result is not published"
     ! grep -qrE 'CRSH|HANG' "$c/out/symlease/queue" || fail "AFL++ would import a crash"
-    ! pgrep -f "$d/faulty.afl" >/dev/null || fail "a target's run is left behind"
+    gone "$d/faulty.afl" || fail "a target's run is left behind"
+    # killed while it measures one that hangs: afl-showmap ends, and with it the target
+    fresh afl-orphan
+    instance main "$d/faulty.afl"
+    # shellcheck disable=SC2016
+    printf '#!/bin/sh\nprintf HANGxxxx >"$SYMCC_OUTPUT_DIR/000000"\n' >"$c/hanging.sh"
+    chmod +x "$c/hanging.sh"
+    "$d/coordinator" --afl "$c/out" --target "$d/faulty.afl" --solver "$c/hanging.sh" --solver-kind symcc \
+        --target-timeout 600 --durability process 2>"$d/orphan.log" &
+    pid=$!
+    started+=("$pid")
+    await "$c/out/symlease/campaign/staging/*/counts-0/in/input"
+    until_true "no target runs" pgrep -f "$d/faulty.afl" >/dev/null
+    sleep 1
+    kill -KILL "$pid"
+    wait "$pid" 2>/dev/null || true
+    until_true "a target outlives the coordinator" gone "$d/faulty.afl"
 }
+gone() { ! pgrep -f "$1" >/dev/null; }
 
 build
 declare -a all=(two_coordinators 'death_at COMMIT' 'death_at HOLD' terminated faults by_itself by_adapter full_disk
