@@ -10,8 +10,9 @@ use super::publish::{self, Item};
 use super::root::Root;
 use super::sweep::named_sessions;
 use super::{paths, Files};
-use crate::engine::{Change, Collected};
+use crate::engine::{Change, Collected, Engine};
 use crate::error::{Error, Kind, Result};
+use crate::guard::Guard;
 use crate::record::identity::floor_bytes;
 use crate::record::lease::{Lease, Status};
 use crate::record::session::parse_name;
@@ -78,7 +79,7 @@ impl Files {
             drop(lock);
         }
         match all.records > before {
-            true => root.disk.sync_directory(directory),
+            true => root.disk.sync_directory(directory, Guard::BatchNames),
             false => Ok(()),
         }
     }
@@ -90,7 +91,7 @@ impl Files {
         let Some(directory) = root.disk.directory(&path)? else {
             return Ok(());
         };
-        let (file, deadline) = (paths::IDENTITY.to_string_lossy(), self.deadline(root));
+        let (file, deadline) = (paths::IDENTITY.to_string_lossy(), self.deadline());
         let _lock = take_named(&root.disk, &self.waits, &directory, &file, &file, deadline)?;
         // Published anew where it is high enough, too: whoever raised it may not
         // have made it durable, and a sync alone would not prove that (F17).
