@@ -64,13 +64,12 @@ guards! {
     SessionBoot "D2" "a lock proves nothing about another kernel's session";
     SessionFile "D2" "a session's lock proves something only in its own file";
     SessionLocked "D5" "a session appears locked";
-    SessionForked "D3" "a session made across a fork is made anew";
     SessionClosed "D3, F7" "a session that the host closed is made anew";
     SessionNamed "D1" "a dead session stays while a record names it";
     SessionBarrier "D1" "a session's name is durable before a record names it";
     Flock "L2" "a lock file is locked";
     ShardLock "C4" "a shard changes under its lock";
-    LockForked "L7, F1" "a lock taken across a fork is taken anew";
+    LockForked "L7, F1, D3" "a file that was opened before a fork is opened anew to be locked";
     ChildCloses "L7, F1" "a forked child closes what the parent has locked";
     PathBefore "L5" "a lock's path must name the locked file after it was taken";
     PathAfter "L5" "a lock's path must name the locked file after a publish";

@@ -89,7 +89,7 @@ fn flock(fd: Fd, how: c_int, forks: Option<u64>) -> Answer<()> {
     }
     // Asked after it is remembered, and before it is locked: the child of any
     // later fork closes its copy, and whoever is killed here has locked nothing.
-    let taken = match forks.is_some() && held::forks() == forks {
+    let taken = match super::unforked(forks, held::forks()) {
         // SAFETY: a plain call on a descriptor of the caller.
         true => done(|| unsafe { i64::from(libc::flock(fd.0, how | libc::LOCK_NB)) }),
         false => Err(Errno(libc::ECHILD)),

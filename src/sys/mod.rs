@@ -163,6 +163,11 @@ fn retried<T>(mut call: impl FnMut() -> Answer<T>) -> Answer<T> {
     }
 }
 
+/// Whether no fork has begun between two looks at how many there were.
+fn unforked(then: Option<u64>, now: Option<u64>) -> bool {
+    then.is_some() && then == now || !on(Guard::LockForked)
+}
+
 /// The name of an error number, where it is one that these calls give.
 pub fn errno_name(errno: i32) -> &'static str {
     match errno {

@@ -182,12 +182,8 @@ impl<'a, 'b> Opened<'a, 'b> {
     fn lock(mut self) -> Result<Option<Lock<'a>>> {
         let sys = &*self.disk.sys;
         for _ in 0..FORKS_MAX {
-            let forks = match on(Guard::LockForked) {
-                true => self.forks,
-                false => sys.forks(),
-            };
             let locked = match on(Guard::Flock) {
-                true => sys.lock(self.fd, forks),
+                true => sys.lock(self.fd, self.forks),
                 false => Ok(()),
             };
             let passed = |errno: &Errno| {

@@ -161,10 +161,6 @@ impl Root {
                 .map_err(|errno| failed("create session", &private, errno))?;
             // `None`: a fork in between would have a copy that the child does
             // not close (D3), or a sweep took the file away.
-            let forks = match on(Guard::SessionForked) {
-                true => forks,
-                false => sys.forks(),
-            };
             match self.fill_session(&directory, (fd, forks), &private, &name, &host, owner)? {
                 Some(stat) => return Ok(Own { name, fd, stat }),
                 None if sys.forks().is_none() => sys.sleep(FORK_PAUSE),

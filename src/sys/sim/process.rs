@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::fault::{Call, Fault};
-use crate::sys::{Answer, Errno};
+use crate::sys::{unforked, Answer, Errno};
 
 /// Unix seconds at which every simulation begins.
 pub const EPOCH: f64 = 1_786_060_800.0;
@@ -141,7 +141,7 @@ impl Process {
 
     /// Whether none has begun since it answered so.
     pub(super) fn since(&self, forks: Option<u64>) -> Answer<()> {
-        match forks.is_some() && self.forks() == forks {
+        match unforked(forks, self.forks()) {
             true => Ok(()),
             false => Err(Errno(libc::ECHILD)),
         }

@@ -7,54 +7,41 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 use std::time::Instant;
 
+use clap::Parser;
 use simulation::check::{check, Violation};
 use simulation::plan::Plan;
 use simulation::scenario::scenarios;
 use simulation::world::World;
 use symlease::guard::{restore, switch_off, Guard};
 
-const HELP: &str = "\
-mutations [--limit SEEDS] [--threads N] [GUARD...]
-Switches each guard off (or only those named) and runs the scenarios, then seeds
-0, 1, 2 ... until the checker sees a broken promise, or SEEDS (20000) have run.";
-
-/// What was asked for.
+/// Switches each guard off in turn and runs the scenarios, then seeds 0, 1, 2 ...
+/// until the checker sees a broken promise. Prints what noticed it.
+#[derive(Parser)]
+#[command(name = "scripts/mutations")]
 struct Settings {
-    limit: u64,
-    threads: usize,
-    only: Vec<String>,
+    /// How many seeds are run for a guard
+    #[arg(long, default_value_t = 20_000, value_name = "N")]
+    seeds: u64,
+    /// Threads; 0: one for each processor
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    jobs: usize,
+    /// Seeds even where a scenario has noticed
+    #[arg(long)]
+    both: bool,
+    /// These guards only
+    #[arg(value_name = "GUARD", value_parser = known)]
+    guards: Vec<String>,
+}
+
+fn known(name: &str) -> Result<String, String> {
+    let found = Guard::ALL.iter().find(|guard| format!("{guard:?}") == name);
+    found.map_or(Err("no such guard".to_string()), |_| Ok(name.to_string()))
 }
 
 /// What noticed that a guard is off.
 struct Caught {
     violation: Violation,
     by: String,
-}
-
-fn settings() -> Result<Settings, String> {
-    let threads = std::thread::available_parallelism();
-    let mut settings = Settings {
-        limit: 20_000,
-        threads: threads.map_or(1, usize::from),
-        only: Vec::new(),
-    };
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        let mut number = || {
-            let value = words.next().and_then(|value| value.parse::<u64>().ok());
-            value.ok_or_else(|| format!("{word}: no number follows"))
-        };
-        match word.as_str() {
-            "--limit" => settings.limit = number()?,
-            "--threads" => settings.threads = number()?.max(1) as usize,
-            "--help" => return Err(HELP.to_string()),
-            name => match Guard::ALL.iter().find(|one| format!("{one:?}") == name) {
-                Some(_) => settings.only.push(word),
-                None => return Err(format!("{name}: no such guard\n{HELP}")),
-            },
-        }
-    }
-    Ok(settings)
 }
 
 /// The first promise that a run breaks. What makes the library panic is noticed
@@ -80,48 +67,52 @@ fn directed(strict: bool) -> Option<Caught> {
     })
 }
 
-/// Seeds from 0 on, until one of them breaks a promise; and how many ran.
-fn seeds(settings: &Settings) -> (Option<Caught>, u64) {
-    let (next, found) = (AtomicU64::new(0), Mutex::new(None));
+/// Seeds from 0 on, until one of them breaks a promise.
+fn seeds(settings: &Settings) -> Option<Caught> {
+    let (next, found) = (AtomicU64::new(0), Mutex::new(None::<(u64, Violation)>));
     let work = || loop {
         let seed = next.fetch_add(1, Ordering::Relaxed);
-        let known = |found: &Mutex<Option<(u64, Violation)>>| {
-            found.lock().is_ok_and(|found| found.is_some())
-        };
-        if seed >= settings.limit || known(&found) {
+        let over = found.lock().is_ok_and(|found| found.is_some());
+        if seed >= settings.seeds || over {
             return;
         }
         let plan = Plan::new(seed);
         let violation = broken(|| check(&plan, &World::new(&plan, false).run()));
         if let (Some(violation), Ok(mut found)) = (violation, found.lock()) {
-            let first = found.as_ref().is_none_or(|(other, _)| seed < *other);
-            if first {
+            if found.as_ref().is_none_or(|(other, _)| seed < *other) {
                 *found = Some((seed, violation));
             }
         }
     };
+    let jobs = match settings.jobs {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        jobs => jobs,
+    };
     std::thread::scope(|scope| {
-        (0..settings.threads).for_each(|_| {
+        (0..jobs).for_each(|_| {
             scope.spawn(work);
         });
     });
-    let ran = next.into_inner().min(settings.limit);
     let found = found.into_inner().unwrap_or_default();
-    let caught = found.map(|(seed, violation)| Caught {
+    found.map(|(seed, violation)| Caught {
         violation,
         by: format!("seed {seed}"),
-    });
-    (caught, ran)
+    })
+}
+
+/// What noticed that a guard is off; nothing: nobody did.
+fn noticed(guard: Guard, settings: &Settings) -> Vec<Caught> {
+    switch_off(guard);
+    let mut found: Vec<Caught> = directed(false).into_iter().collect();
+    if found.is_empty() || settings.both {
+        found.extend(seeds(settings));
+    }
+    restore();
+    found
 }
 
 fn main() -> ExitCode {
-    let settings = match settings() {
-        Ok(settings) => settings,
-        Err(text) => {
-            eprintln!("{text}");
-            return ExitCode::from(2);
-        }
-    };
+    let settings = Settings::parse();
     std::panic::set_hook(Box::new(|_| {}));
     let begin = Instant::now();
     if let Some(Caught { violation, by }) = directed(true) {
@@ -129,40 +120,37 @@ fn main() -> ExitCode {
         println!("with all guards on, {by}: {id}: {text}");
         return ExitCode::FAILURE;
     }
-    let (mut uncaught, mut count) = (Vec::new(), 0);
-    println!("| guard off | invariant | what | noticed as | by | seconds |");
-    println!("| --- | --- | --- | --- | --- | --- |");
-    let wanted =
-        |guard: &&Guard| settings.only.is_empty() || settings.only.contains(&format!("{guard:?}"));
-    for guard in Guard::ALL.iter().filter(wanted) {
-        let start = Instant::now();
+    let (mut missed, mut count) = (Vec::new(), 0);
+    println!("| guard | for | what it does | its absence breaks | in |");
+    println!("| --- | --- | --- | --- | --- |");
+    for guard in Guard::ALL {
+        let name = format!("{guard:?}");
+        if !settings.guards.is_empty() && !settings.guards.contains(&name) {
+            continue;
+        }
         count += 1;
-        switch_off(*guard);
-        let found = directed(false).or_else(|| seeds(&settings).0);
-        restore();
-        let (name, ids, what) = (format!("{guard:?}"), guard.ids(), guard.what());
-        let (id, by) = match &found {
-            Some(caught) => (caught.violation.id, caught.by.as_str()),
-            None => ("NOT NOTICED", ""),
-        };
-        let seconds = start.elapsed().as_secs_f64();
-        println!("| {name} | {ids} | {what} | {id} | {by} | {seconds:.1} |");
-        match found {
-            Some(caught) if !settings.only.is_empty() => eprintln!("{}", caught.violation.text),
-            Some(_) => {}
-            None => uncaught.push(name),
+        let found = noticed(*guard, &settings);
+        let ids: Vec<&str> = found.iter().map(|caught| caught.violation.id).collect();
+        let by: Vec<&str> = found.iter().map(|caught| caught.by.as_str()).collect();
+        let (ids, by) = (ids.join(", "), by.join(", "));
+        println!(
+            "| {name} | {} | {} | {ids} | {by} |",
+            guard.ids(),
+            guard.what()
+        );
+        if !settings.guards.is_empty() {
+            found
+                .iter()
+                .for_each(|caught| println!("{}", caught.violation.text));
+        }
+        if found.is_empty() {
+            missed.push(name);
         }
     }
-    let seconds = begin.elapsed().as_secs_f64();
-    println!(
-        "\n{count} guards, {} not noticed, {seconds:.0} s",
-        uncaught.len()
-    );
-    match uncaught.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => {
-            println!("not noticed: {}", uncaught.join(", "));
-            ExitCode::FAILURE
-        }
+    let (noticed, seconds) = (count - missed.len(), begin.elapsed().as_secs());
+    println!("\n{noticed} of {count} guards: their absence is noticed ({seconds} s)");
+    for name in &missed {
+        println!("NOT NOTICED: {name}");
     }
+    ExitCode::from(u8::from(!missed.is_empty()))
 }

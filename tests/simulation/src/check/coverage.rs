@@ -51,6 +51,18 @@ pub fn logged(path: &[u8], bytes: &[u8], count: u32) -> Vec<Edge> {
         .collect()
 }
 
+/// What a call brings: a list a candidate.
+fn brings(entry: &Entry) -> Vec<Vec<Edge>> {
+    match &entry.asked {
+        Asked::Merge(candidates) => candidates.iter().map(|one| one.edges.clone()).collect(),
+        Asked::Commit(_, _, offers) => {
+            let maps = offers.iter().filter_map(|offer| offer.map.clone());
+            maps.collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 impl Checker<'_> {
     /// The authority's history.
     pub(super) fn coverage(&mut self) {
@@ -81,6 +93,15 @@ impl Checker<'_> {
             .flat_map(|one| one.edges.clone())
             .collect();
         let lost = missing(there, &whole)?;
+        // What others offer too may be theirs, settled by this call.
+        let mut own = Bits::new();
+        add(&mut own, &whole);
+        let others = self.history.entries.iter();
+        for other in others.filter(|other| other.operation != entry.operation) {
+            for (index, bits) in brings(other).concat() {
+                own.entry(index).and_modify(|own| *own &= !bits);
+            }
+        }
         for (path, timeline) in &self.timelines.0 {
             let Some(number) = shard_of(path) else {
                 continue;
@@ -103,7 +124,8 @@ impl Checker<'_> {
             let brought = after.iter().find_map(|(index, bits)| {
                 let old = before.get(index).copied().unwrap_or(0);
                 let now = there.get(index).copied().unwrap_or(0);
-                let new = bits & !old & now;
+                let own = own.get(index).copied().unwrap_or(0);
+                let new = bits & !old & now & own;
                 (new != 0).then_some((*index, new))
             });
             if let Some(brought) = brought {
@@ -217,16 +239,10 @@ impl Checker<'_> {
             certain && again.is_some_and(Entry::succeeded)
         };
         for entry in &self.history.entries {
-            let lists: Vec<Vec<Edge>> = match &entry.asked {
-                Asked::Merge(candidates) => {
-                    candidates.iter().map(|one| one.edges.clone()).collect()
-                }
-                Asked::Commit(_, _, offers) => offers
-                    .iter()
-                    .filter_map(|offer| offer.map.clone())
-                    .collect(),
-                _ => continue,
-            };
+            let lists = brings(entry);
+            if lists.is_empty() {
+                continue;
+            }
             for edges in &lists {
                 add(&mut offered, edges);
             }
@@ -261,7 +277,9 @@ impl Checker<'_> {
         if self.history.cuts.is_empty() {
             let half = self.history.entries.iter();
             let half: Vec<String> = half.filter_map(|entry| self.half(entry, map)).collect();
-            lost.extend(half);
+            for text in half {
+                self.broken("C5", text);
+            }
         }
         let all: Vec<Edge> = map.iter().map(|(index, bits)| (*index, *bits)).collect();
         if let Some(strange) = missing(&offered, &all) {

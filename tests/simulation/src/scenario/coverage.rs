@@ -1,7 +1,5 @@
 //! The authority: sizes, damage, and merges whose writers die half way.
 
-use std::sync::{Arc, Mutex};
-
 use symlease::campaign::coverage::Candidate;
 use symlease::error::{Error, Kind};
 use symlease::record::shard::{Edge, Shard};
@@ -17,6 +15,8 @@ pub const ALL: &[Scenario] = &[
     ("damaged shards", damaged_shards),
     ("a merge that is being taken back", taken_back),
     ("known bits that nobody synced", unsynced_bits),
+    ("a pull while a merge is settled", pulled_meanwhile),
+    ("a pull that its taker refuses", refused_pull),
     ("a power cut in the middle of a merge", cut_in_the_middle),
     ("a merge that comes back after a power cut", comes_back),
     ("a peer's merge behind another", peers_merge),
@@ -143,18 +143,14 @@ fn taken_back() -> Outcome {
     let at = count(&warm, &act, Call::Rename, 2)?;
     let (ground, a) = warm()?;
     let b = ground.member("b", 0)?;
-    let told = Arc::new(Mutex::new(None));
-    let (campaign, answer) = (Arc::clone(&b.campaign), Arc::clone(&told));
+    let mut told = None;
     a.fault(&ground.kernel, at, Fault::Error(libc::EIO));
-    a.before(&ground.kernel, at, move || {
-        let unknown = Candidate::sparse(&[(0, 1)]).and_then(|one| campaign.unknown_bits(&one));
-        if let Ok(mut answer) = answer.lock() {
-            *answer = unknown.ok();
-        }
-    });
-    let failed = merge(&a, &[(0, 1), (1, 1)]);
+    let act = |member: &Member| merge(member, &[(0, 1), (1, 1)]);
+    let failed = a.interrupted(&ground.kernel, at, act, || {
+        let unknown = Candidate::sparse(&[(0, 1)]).and_then(|one| b.campaign.unknown_bits(&one));
+        told = unknown.ok();
+    })?;
     must(failed.is_err(), "scenario", "the merge did not fail")?;
-    let told = told.lock().map_or(None, |told| *told);
     must(
         told != Some(0),
         "C8",
@@ -197,6 +193,44 @@ fn unsynced_bits() -> Outcome {
         )?;
     }
     Ok(())
+}
+
+/// A merge of the dead stands written; it is settled between two looks of
+/// somebody who only reads.
+fn pulled_meanwhile() -> Outcome {
+    let act = |member: &Member| drop(merge(member, &[(0, 1), (1, 1)]));
+    let dies = count(&warm, &act, Call::Rename, 1)?;
+    let standing = || {
+        let (ground, dead) = warm()?;
+        dead.fault(&ground.kernel, dies, Fault::Die);
+        act(&dead);
+        let member = ground.member("b", 0)?;
+        Ok((ground, member))
+    };
+    // Before the listing, and after it.
+    for kind in [Call::List, Call::Read] {
+        let at = count(&standing, &|member| drop(bits(member)), kind, 0)?;
+        let (ground, member) = standing()?;
+        let other = ground.member("c", 0)?;
+        let settle = || drop(merge(&other, &[(0, 4), (1, 4)]));
+        let seen = member.interrupted(&ground.kernel, at, bits, settle)??;
+        let whole = [0, 1].iter().all(|index| {
+            seen.iter()
+                .any(|(found, mask)| found == index && mask & 1 != 0)
+        });
+        must(whole, "C5", &format!("half of a merge was read: {seen:?}"))?;
+    }
+    Ok(())
+}
+
+/// What was not taken is given again.
+fn refused_pull() -> Outcome {
+    let (_ground, member) = warm()?;
+    let refuse = |_: &[(u32, Vec<Edge>)]| Err(Error::new(Kind::Callback, "not now"));
+    let first = member.campaign.pull(&mut { refuse });
+    must(first.is_err(), "scenario", "nothing was refused")?;
+    let count = member.campaign.pull(&mut |_| Ok(()))?;
+    must(count == 2, "pull", &format!("{count} bits after a refusal"))
 }
 
 /// C5: a merge over two shards is made whole, or not at all.
@@ -285,12 +319,12 @@ fn peers_merge() -> Outcome {
     let act = |member: &Member| drop(merge(member, &[(0, 4)]));
     let at = count(&make, &act, Call::Lock, 1)?;
     let (ground, member) = make()?;
-    let kernel = ground.kernel.clone();
-    member.before(&ground.kernel, at, move || {
-        remove(&kernel, place);
-        let _ = kernel.state().place(place.as_bytes(), &peers(&[0, 2], 64));
-    });
-    merge(&member, &[(0, 4)])?;
+    let kernel = &ground.kernel;
+    let act = |member: &Member| merge(member, &[(0, 4)]);
+    member.interrupted(kernel, at, act, || {
+        remove(kernel, place);
+        ground.write(place, &peers(&[0, 2], 64));
+    })??;
     let there = bits(&member)?;
     let merged = [0, 2].iter().all(|index| {
         there

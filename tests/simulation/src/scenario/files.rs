@@ -1,24 +1,28 @@
 //! Directories, identities, listings, and answers that must be durable.
 
-use std::sync::Arc;
-
 use symlease::campaign::work::Claimed;
 use symlease::campaign::{Answer, ClaimOptions};
 use symlease::engine::Table;
 use symlease::error::Kind;
+use symlease::record::id::shard_of;
 use symlease::sys::sim::{Call, Fault};
 
-use super::{count, failed, must, Ground, Member, Outcome, Scenario};
+use super::{count, failed, must, remove, Ground, Member, Outcome, Scenario};
 use crate::check::Violation;
 use crate::client::work_id;
 
 pub const ALL: &[Scenario] = &[
     ("directories of the dead", directories_of_the_dead),
     ("another number of shards", another_identity),
+    ("a root of a newer schema", newer_schema),
+    ("a root that somebody removes", removed_root),
+    ("records of another number of shards", misplaced_records),
+    ("a handle that only reads", read_only),
     ("a listing while records are replaced", listing),
     ("a batch whose sync fails", batch),
     ("a repeated claim that is overtaken", overtaken),
     ("answers about what is not durable", durable_answers),
+    ("a commit that began, and is not durable", begun),
     ("answers after a sync that failed", doubtful),
 ];
 
@@ -64,6 +68,70 @@ fn another_identity() -> Outcome {
     )
 }
 
+const WORK: &str = "/c/.work_lease_table";
+
+/// Who knows less than the root's schema changes nothing there.
+fn newer_schema() -> Outcome {
+    let ground = Ground::new(1);
+    ground.member("a", 0)?.claim(0)?;
+    let path = format!("{WORK}/symlease.json");
+    let text = String::from_utf8_lossy(&ground.read(&path).unwrap_or_default()).into_owned();
+    ground.write(
+        &path,
+        text.replace("\"schema\":1", "\"schema\":2").as_bytes(),
+    );
+    let claimed = ground.member("b", 0)?.claim_as(1, &ClaimOptions::default());
+    let right = failed(&claimed) == Some(Kind::Unsupported);
+    must(right, "M1", &format!("{claimed:?}"))
+}
+
+/// No record without an identity, even where the root goes away.
+fn removed_root() -> Outcome {
+    let (ground, member) = holder()?;
+    remove(&ground.kernel, WORK);
+    member.claim(1)?;
+    let there = ground.read(&format!("{WORK}/symlease.json")).is_some();
+    must(there, "M1", "records without an identity")
+}
+
+/// A peer's records say how many folders there are.
+fn misplaced_records() -> Outcome {
+    let ground = Ground::new(1);
+    let other = (0..).find(|number| shard_of(&work_id(*number), 2) == 1);
+    for path in [WORK.to_string(), format!("{WORK}/000")] {
+        let made = ground.kernel.state().place_directory(path.as_bytes());
+        must(made.is_ok(), "scenario", &path)?;
+    }
+    let id = work_id(other.unwrap_or_default());
+    ground.write(&format!("{WORK}/000/{id}.json"), b"{}\n");
+    let mut request = ground.request("a");
+    request.lease_shards = 2;
+    let claimed = ground
+        .with(&request, 0)?
+        .claim_as(0, &ClaimOptions::default());
+    must(
+        failed(&claimed) == Some(Kind::Mismatch),
+        "M1",
+        &format!("{claimed:?}"),
+    )
+}
+
+/// A handle that only reads makes nothing.
+fn read_only() -> Outcome {
+    let ground = Ground::new(1);
+    let mut request = ground.request("a");
+    request.read_only = true;
+    let member = ground.with(&request, 0)?;
+    let claimed = member.claim_as(0, &ClaimOptions::default());
+    must(
+        failed(&claimed) == Some(Kind::Invalid),
+        "M4",
+        &format!("{claimed:?}"),
+    )?;
+    let files = ground.paths("");
+    must(files.is_empty(), "M4", &format!("{files:?}"))
+}
+
 /// A listing may give a name twice that is replaced meanwhile.
 fn listing() -> Outcome {
     for _ in 0..20 {
@@ -82,11 +150,9 @@ fn listing() -> Outcome {
             ..ClaimOptions::default()
         };
         for _ in 0..10 {
-            let (campaign, options) = (Arc::clone(&b.campaign), options.clone());
-            a.before(&ground.kernel, at, move || {
-                let _ = campaign.claim(&work_id(0), None, &options);
-            });
-            let found = a.campaign.engine().list(Table::Work)?;
+            let list = |member: &Member| member.campaign.engine().list(Table::Work);
+            let take = || drop(b.claim_as(0, &options));
+            let found = a.interrupted(&ground.kernel, at, list, take)??;
             must(
                 found.len() < 2,
                 "F23",
@@ -206,6 +272,35 @@ fn durable_answers() -> Outcome {
         )?;
     }
     Ok(())
+}
+
+/// A commit has begun, and whoever began it died before that was durable. Its
+/// beginning is told again only when it is.
+fn begun() -> Outcome {
+    let begin = |member: &Member, token: &str| {
+        let begun = member
+            .campaign
+            .begin_commit(&work_id(0), token, "{\"n\":1}");
+        matches!(begun, Ok(Answer::Ok))
+    };
+    let act = |member: &Member| _ = begin(member, &token(member));
+    let at = count(&holder, &act, Call::Sync, 1)?;
+    let (ground, member) = holder()?;
+    let token = token(&member);
+    member.fault(&ground.kernel, at, Fault::Die);
+    act(&member);
+    let mut request = ground.request("b");
+    request.no_session = true;
+    must(
+        begin(&ground.with(&request, 0)?, &token),
+        "answer",
+        "not begun",
+    )?;
+    ground.cut();
+    let path = ground.paths(&format!("{}.json", work_id(0))).remove(0);
+    let text = String::from_utf8_lossy(&ground.read(&path).unwrap_or_default()).into_owned();
+    let there = text.contains("\"status\":\"committing\"");
+    must(there, "durable", "a commit that had begun is lost")
 }
 
 /// A sync that failed is not made up for by one that succeeds.

@@ -1,7 +1,5 @@
 //! Groups whose writers die or fail half way, and what others do meanwhile.
 
-use std::sync::Arc;
-
 use symlease::campaign::group::Members;
 use symlease::campaign::work::Claimed;
 use symlease::campaign::{Answer, ClaimOptions};
@@ -14,6 +12,8 @@ use crate::check::Violation;
 
 pub const ALL: &[Scenario] = &[
     ("a group change that fails", failing),
+    ("a power cut after a group change failed", cut_after_failing),
+    ("a group change whose intent stays", intent_stays),
     ("an intent that is settled meanwhile", settled_meanwhile),
     ("a peer between a death and its settling", peer_in_between),
     ("a damaged intent", damaged),
@@ -85,6 +85,26 @@ fn failing() -> Outcome {
     )
 }
 
+/// What was given back is there after a power cut, whatever it keeps.
+fn cut_after_failing() -> Outcome {
+    let make = || {
+        let fault = Fault::Error(libc::EIO);
+        let (ground, _member) = faulty(Call::Rename, 2, fault)?;
+        Ok(ground)
+    };
+    any_cut(&make, "half of a change that failed came back")
+}
+
+/// A claim that is made, but whose intent could not be removed.
+fn intent_stays() -> Outcome {
+    let at = count(&warm, &both, Call::Unlink, 0)?;
+    let (ground, member) = warm()?;
+    member.fault(&ground.kernel, at, Fault::Error(libc::EIO));
+    let claimed = claim(&member, &[1, 2], false);
+    let right = failed(&claimed) == Some(Kind::Indeterminate);
+    must(right, "E_INDETERMINATE", &format!("{claimed:?}"))
+}
+
 /// Somebody finds an intent and lets go of its locks to settle it; meanwhile
 /// another settles it, and takes one of the members.
 fn settled_meanwhile() -> Outcome {
@@ -101,17 +121,9 @@ fn settled_meanwhile() -> Outcome {
     must(intents(&ground).len() == 1, "scenario", "no intent stands")?;
     let other = ground.member("y", 0)?;
     let before = record(&ground, second);
-    let campaign = Arc::clone(&other.campaign);
-    member.before(&ground.kernel, at, move || {
-        let options = ClaimOptions {
-            takeover: true,
-            ..ClaimOptions::default()
-        };
-        if let Ok(members) = Members::new(&[first]) {
-            let _ = campaign.group_claim(&members, None, &options);
-        }
-    });
-    let claimed = claim(&member, &[first], false)?;
+    let act = move |member: &Member| claim(member, &[first], false);
+    let take = || drop(claim(&other, &[first], true));
+    let claimed = member.interrupted(&ground.kernel, at, act, take)??;
     let held = matches!(claimed, Claimed::Refused(Answer::Held, _));
     must(held, "G1", &format!("{claimed:?}"))?;
     let same = record(&ground, second) == before;

@@ -1,9 +1,7 @@
 //! Lock files that move, and forks in the wrong place.
 
-use std::sync::Arc;
-
 use symlease::campaign::Answer;
-use symlease::error::Kind;
+use symlease::error::{Error, Kind};
 use symlease::sys::sim::{Call, Fault, Kernel};
 
 use super::{count, failed, must, remove, Ground, Member, Outcome, Scenario};
@@ -12,6 +10,7 @@ use crate::client::work_id;
 
 pub const ALL: &[Scenario] = &[
     ("a fork while a lock is taken", fork_in_between),
+    ("a fork while a session is made", fork_in_a_session),
     ("a lock file that moves before it is locked", moved_before),
     ("a lock file that moves under a publish", moved_after),
     ("a lock file that moves under a batch", moved_under_a_batch),
@@ -33,28 +32,53 @@ fn fork(kernel: &Kernel, process: usize) {
     state.forked(child);
 }
 
-/// A child that was forked between the opening of a lock file and its locking
-/// has a copy that its handler does not know. It sleeps on; the parent is killed
-/// under the lock.
+/// A child that was forked between the opening of a file and its locking has a
+/// copy that its handler does not know, and sleeps on. Runs an act with a fork
+/// before its `nth` lock.
+fn forked<T: 'static>(
+    (ground, member): &(Ground, Member),
+    at: u64,
+    act: impl FnOnce(&Member) -> T + 'static,
+) -> Result<T, Violation> {
+    let process = member.sys.number();
+    let kernel = &ground.kernel;
+    member.interrupted(kernel, at, act, || fork(kernel, process))
+}
+
+/// The parent is killed under a lock.
 fn fork_in_between() -> Outcome {
     let act = |member: &Member| drop(member.claim(0));
     let at = count(&warm, &act, Call::Lock, 0)?;
-    let forking = || {
-        let (ground, member) = warm()?;
-        let (kernel, process) = (ground.kernel.clone(), member.sys.number());
-        member.before(&ground.kernel, at, move || fork(&kernel, process));
-        Ok((ground, member))
-    };
-    let die = count(&forking, &act, Call::Rename, 0)?;
-    let (ground, member) = forking()?;
-    member.fault(&ground.kernel, die, Fault::Die);
-    let _ = member.claim(0);
-    let claimed = ground.member("b", 0)?.claim(0);
+    let pair = warm()?;
+    pair.1.note(&pair.0.kernel);
+    forked(&pair, at, act)?;
+    let die = pair.1.until(&pair.0.kernel, Call::Rename, 0)?;
+    let pair = warm()?;
+    pair.1.fault(&pair.0.kernel, die, Fault::Die);
+    forked(&pair, at, act)?;
+    let claimed = pair.0.member("b", 0)?.claim(0);
     must(
         claimed.is_ok(),
         "L7",
         "a forked child keeps a killed parent's lock",
     )
+}
+
+/// The parent is killed with a session.
+fn fork_in_a_session() -> Outcome {
+    let make = || {
+        let ground = Ground::new(1);
+        let member = ground.member("a", 0)?;
+        Ok((ground, member))
+    };
+    let act = |member: &Member| member.claim(0).map(|_| ());
+    let at = count(&make, &|member| drop(act(member)), Call::Lock, 0)?;
+    let pair = make()?;
+    forked(&pair, at, act)??;
+    pair.0.kill(&pair.1);
+    pair.0.pass(0.02);
+    let free = !pair.0.member("b", 0)?.finds_held(0)?;
+    must(free, "D3", "a forked child keeps a killed parent's session")
 }
 
 /// An operator removes a record's lock file, and another one is made.
@@ -65,19 +89,23 @@ fn replace(kernel: &Kernel, path: &str) {
     }
 }
 
-/// The record's lock file moves just before a call of the act.
-fn moving(kind: Call, nth: usize, act: &dyn Fn(&Member)) -> Result<(Ground, Member), Violation> {
+/// Runs an act; the record's lock file moves just before one of its calls.
+fn moving<T: 'static>(
+    kind: Call,
+    nth: usize,
+    act: impl Fn(&Member) -> T + 'static,
+) -> Result<(Ground, T), Violation> {
     let held = || {
         let (ground, member) = warm()?;
         member.claim(0)?;
         Ok((ground, member))
     };
-    let at = count(&held, act, kind, nth)?;
+    let at = count(&held, &|member| drop(act(member)), kind, nth)?;
     let (ground, member) = held()?;
     let path = ground.paths(&format!("{}.json.lock", work_id(0))).remove(0);
-    let kernel = ground.kernel.clone();
-    member.before(&ground.kernel, at, move || replace(&kernel, &path));
-    Ok((ground, member))
+    let kernel = &ground.kernel;
+    let answer = member.interrupted(kernel, at, act, || replace(kernel, &path))?;
+    Ok((ground, answer))
 }
 
 fn token(member: &Member) -> String {
@@ -89,17 +117,16 @@ fn token(member: &Member) -> String {
     rest.split('"').next().unwrap_or_default().to_string()
 }
 
+fn renew(member: &Member) -> Result<Answer, Error> {
+    let renewed = member.campaign.heartbeat(&work_id(0), &token(member));
+    renewed.map(|(answer, _)| answer)
+}
+
 /// Whoever locks a file that has no name any more takes the one that has it.
 fn moved_before() -> Outcome {
-    let act = |member: &Member| drop(member.campaign.heartbeat(&work_id(0), &token(member)));
-    let (ground, member) = moving(Call::Lock, 0, &act)?;
-    let renewed = member.campaign.heartbeat(&work_id(0), &token(&member));
-    let right = matches!(renewed, Ok((Answer::Ok, _)));
-    must(
-        right,
-        "L5",
-        &format!("{renewed:?} with the lock file that was there"),
-    )?;
+    let (ground, renewed) = moving(Call::Lock, 0, renew)?;
+    let text = format!("{renewed:?} with the lock file that was there");
+    must(matches!(renewed, Ok(Answer::Ok)), "L5", &text)?;
     let journal = &ground.kernel.state().journal;
     let bare = journal.iter().any(|change| change.locked == Some(false));
     must(!bare, "L5", "published without the lock")
@@ -107,9 +134,7 @@ fn moved_before() -> Outcome {
 
 /// If it moves under a publish, nobody knows who else was in.
 fn moved_after() -> Outcome {
-    let act = |member: &Member| drop(member.campaign.heartbeat(&work_id(0), &token(member)));
-    let (_ground, member) = moving(Call::Rename, 0, &act)?;
-    let renewed = member.campaign.heartbeat(&work_id(0), &token(&member));
+    let (_, renewed) = moving(Call::Rename, 0, renew)?;
     must(
         failed(&renewed) == Some(Kind::Indeterminate),
         "L5",
@@ -120,13 +145,11 @@ fn moved_after() -> Outcome {
 fn moved_under_a_batch() -> Outcome {
     let batch = |member: &Member| {
         let leases = [(work_id(0), token(member))];
-        let campaign = Arc::clone(&member.campaign);
-        campaign
-            .heartbeat_many(&leases)
-            .map(|mut answers| answers.remove(0))
+        let answers = member.campaign.heartbeat_many(&leases);
+        answers.map(|mut answers| answers.remove(0))
     };
-    let (_ground, member) = moving(Call::Rename, 0, &|member| drop(batch(member)))?;
-    let renewed = batch(&member)?;
+    let (_, renewed) = moving(Call::Rename, 0, batch)?;
+    let renewed = renewed?;
     must(
         failed(&renewed) == Some(Kind::Indeterminate),
         "L5",

@@ -10,6 +10,8 @@ mod locks;
 mod results;
 mod sessions;
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use symlease::campaign::open::{open, Request};
@@ -18,7 +20,7 @@ use symlease::campaign::{Answer, Campaign, ClaimOptions, Held};
 use symlease::environment::Environment;
 use symlease::error::{Error, Kind};
 use symlease::sys::sim::disk::{Body, Disk};
-use symlease::sys::sim::{Call, Fault, Hooked, Kernel, Simulated, State};
+use symlease::sys::sim::{Call, Fault, Kernel, Simulated, State, Task};
 use symlease::sys::Sys;
 
 use crate::check::Violation;
@@ -71,6 +73,7 @@ struct Ground {
 }
 
 /// A process with the campaign open.
+#[derive(Clone)]
 struct Member {
     sys: Arc<Simulated>,
     campaign: Arc<Campaign>,
@@ -228,11 +231,43 @@ impl Member {
         kernel.state().processes[process].faults.insert(at, fault);
     }
 
-    /// Runs something just before the call that is `ahead` calls away.
-    fn before(&self, kernel: &Kernel, ahead: u64, run: impl FnMut() + Send + 'static) {
+    /// Runs an act that is interrupted just before the call that is `ahead`
+    /// calls away: then something else happens.
+    fn interrupted<T: 'static>(
+        &self,
+        kernel: &Kernel,
+        ahead: u64,
+        act: impl FnOnce(&Member) -> T + 'static,
+        between: impl FnOnce(),
+    ) -> Result<T, Violation> {
+        let (own, process) = (self.clone(), self.sys.number());
+        let answer = Rc::new(RefCell::new(None));
+        let slot = Rc::clone(&answer);
+        let mut task = Task::new(move || {
+            let answer = act(&own);
+            *slot.borrow_mut() = Some(answer);
+        });
         let at = self.calls(kernel) + ahead;
-        let process = self.sys.number();
-        kernel.state().processes[process].hook = Hooked::at(at, Box::new(run));
+        let (mut between, mut runs) = (Some(between), true);
+        while runs {
+            {
+                let mut state = kernel.state();
+                state.now = state.now.max(state.processes[process].asleep);
+                let left = at.saturating_sub(state.processes[process].calls);
+                state.turn = if left == 0 { u64::MAX } else { left - 1 };
+            }
+            runs = task.resume();
+            kernel.state().turn = u64::MAX;
+            if runs && self.calls(kernel) == at {
+                between.take().into_iter().for_each(|between| between());
+            }
+        }
+        must(between.is_none(), "scenario", "it ended before the call")?;
+        let answer = answer.borrow_mut().take();
+        answer.ok_or_else(|| Violation {
+            id: "scenario",
+            text: "no answer".to_string(),
+        })
     }
 }
 

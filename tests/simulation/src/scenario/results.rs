@@ -1,12 +1,11 @@
 //! Commits that end in other hands.
 
 use std::ffi::CString;
-use std::sync::Arc;
 
 use symlease::campaign::commit::Offer;
 use symlease::campaign::coverage::Candidate;
 use symlease::record::manifest::map_bytes;
-use symlease::sys::sim::{Call, Fault};
+use symlease::sys::sim::{Call, Fault, Random};
 use symlease::sys::{Open, Sys};
 
 use super::{count, must, Ground, Member, Outcome, Scenario};
@@ -15,6 +14,7 @@ use crate::client::{work_id, CORPUS, STAGED};
 
 pub const ALL: &[Scenario] = &[
     ("a power cut after a commit began", cut_after_beginning),
+    ("a commit each of whose syncs fails once", failing_syncs),
     ("another map in the place of a staged one", another_map),
     ("a replayer that dies with the credit", credit_of_the_dead),
 ];
@@ -64,6 +64,25 @@ fn token(member: &Member) -> String {
     let text = found.ok().flatten().unwrap_or_default();
     let rest = text.split("\"token\":\"").nth(1).unwrap_or_default();
     rest.split('"').next().unwrap_or_default().to_string()
+}
+
+/// A sync that failed once, and then would succeed over lost bytes.
+fn failing_syncs() -> Outcome {
+    let act = |member: &Member| commit(member, &token(member), None);
+    let mut syncs = 0;
+    while let Ok(at) = count(&staged, &act, Call::Sync, syncs) {
+        for seed in 0..4 {
+            let (ground, member) = staged()?;
+            ground.kernel.state().random = Random::new(seed);
+            member.fault(&ground.kernel, at, Fault::Error(libc::EIO));
+            act(&member);
+            act(&member);
+            ground.cut();
+            must(kept(&ground), "F17", "a result is lost after a failed sync")?;
+        }
+        syncs += 1;
+    }
+    must(syncs > 4, "scenario", "too few syncs")
 }
 
 fn kept(ground: &Ground) -> bool {
@@ -122,17 +141,16 @@ fn credit_of_the_dead() -> Outcome {
     // Once to count the replayer's calls until its first link, and once more.
     let stopped = |dies: Option<u64>| {
         let (ground, member) = staged()?;
-        let replayer = Arc::new(ground.member("b", 0)?);
-        let (kernel, other) = (ground.kernel.clone(), Arc::clone(&replayer));
-        member.before(&ground.kernel, at, move || {
+        let replayer = ground.member("b", 0)?;
+        let kernel = &ground.kernel;
+        member.interrupted(kernel, at, act, || {
             kernel.state().now += 11_000_000_000;
             match dies {
-                Some(ahead) => other.fault(&kernel, ahead, Fault::Die),
-                None => other.note(&kernel),
+                Some(ahead) => replayer.fault(kernel, ahead, Fault::Die),
+                None => replayer.note(kernel),
             }
-            let _ = other.campaign.replay_commits(CORPUS.as_bytes(), 0);
-        });
-        act(&member);
+            let _ = replayer.campaign.replay_commits(CORPUS.as_bytes(), 0);
+        })?;
         Ok::<_, Violation>((ground, replayer))
     };
     let (ground, replayer) = stopped(None)?;
