@@ -14,6 +14,7 @@ pub const ALL: &[Scenario] = &[
     ("a group change that fails", failing),
     ("a power cut after a group change failed", cut_after_failing),
     ("a group change whose intent stays", intent_stays),
+    ("an intent that comes back after a power cut", comes_back),
     ("an intent that is settled meanwhile", settled_meanwhile),
     ("a peer between a death and its settling", peer_in_between),
     ("a damaged intent", damaged),
@@ -105,6 +106,34 @@ fn intent_stays() -> Outcome {
     must(right, "E_INDETERMINATE", &format!("{claimed:?}"))
 }
 
+/// A coordinator without a session, whose leases outlive it.
+fn without_session() -> Result<(Ground, Member), Violation> {
+    let ground = Ground::new(1);
+    let mut request = ground.request("a");
+    request.no_session = true;
+    let member = ground.with(&request, 0)?;
+    claim(&member, &[7, 8], false)?;
+    Ok((ground, member))
+}
+
+/// A group was claimed and told so, then one of its members taken over. Were
+/// its intent to come back, the other member would get its old record.
+fn comes_back() -> Outcome {
+    let (ground, member) = without_session()?;
+    claim(&member, &[1, 2], false)?;
+    let (first, second) = pair();
+    let other = ground.member("z", 0)?;
+    claim(&other, &[first], true)?;
+    ground.cut();
+    let claimed = claim(&ground.member("x", 0)?, &[second], false)?;
+    let held = matches!(claimed, Claimed::Refused(Answer::Held, _));
+    must(
+        held,
+        "G1",
+        "a claim that was told is taken back by its intent",
+    )
+}
+
 /// Somebody finds an intent and lets go of its locks to settle it; meanwhile
 /// another settles it, and takes one of the members.
 fn settled_meanwhile() -> Outcome {
@@ -185,18 +214,9 @@ fn any_cut(make: &dyn Fn() -> Result<Ground, Violation>, what: &str) -> Outcome 
 /// A writer dies before it syncs its records; somebody settles its intent, and
 /// is told that the members are held.
 fn whole_unsynced() -> Outcome {
-    // Without a session: its lease outlives it.
-    let warm = || {
-        let ground = Ground::new(1);
-        let mut request = ground.request("a");
-        request.no_session = true;
-        let member = ground.with(&request, 0)?;
-        claim(&member, &[7, 8], false)?;
-        Ok((ground, member))
-    };
-    let at = count(&warm, &both, Call::Sync, 4)?;
+    let at = count(&without_session, &both, Call::Sync, 4)?;
     let make = || -> Result<Ground, Violation> {
-        let (ground, member) = warm()?;
+        let (ground, member) = without_session()?;
         member.fault(&ground.kernel, at, Fault::Die);
         both(&member);
         let whole = record(&ground, 1).is_some() && record(&ground, 2).is_some();
