@@ -1,8 +1,11 @@
 //! Lock files that move, and forks in the wrong place.
 
-use symlease::campaign::Answer;
+use symlease::campaign::group::Members;
+use symlease::campaign::work::Claimed;
+use symlease::campaign::{Answer, ClaimOptions};
 use symlease::error::{Error, Kind};
-use symlease::sys::sim::{Call, Fault, Kernel};
+use symlease::record::id::target_id;
+use symlease::sys::sim::{Call, Fault, Kernel, Task};
 
 use super::{count, failed, must, remove, Ground, Member, Outcome, Scenario};
 use crate::check::Violation;
@@ -14,6 +17,7 @@ pub const ALL: &[Scenario] = &[
     ("a lock file that moves before it is locked", moved_before),
     ("a lock file that moves under a publish", moved_after),
     ("a lock file that moves under a batch", moved_under_a_batch),
+    ("two stopped processes with a lock each", two_stopped),
 ];
 
 /// A coordinator that has made its session, and everything around it.
@@ -154,5 +158,64 @@ fn moved_under_a_batch() -> Outcome {
         failed(&renewed) == Some(Kind::Indeterminate),
         "L5",
         &format!("{renewed:?}"),
+    )
+}
+
+fn group(member: &Member, targets: &[u64]) -> Result<Claimed, Error> {
+    let members = Members::new(targets)?;
+    let options = ClaimOptions::default();
+    member.campaign.group_claim(&members, Some("{}"), &options)
+}
+
+/// A process that is stopped under a target's lock, `ahead` calls from now.
+fn stopped(ground: &Ground, member: &Member, ahead: u64, target: u64) -> Task {
+    let own = member.clone();
+    let mut task = Task::new(move || drop(group(&own, &[target])));
+    ground.kernel.state().turn = ahead - 1;
+    task.resume();
+    ground.kernel.state().turn = u64::MAX;
+    task
+}
+
+/// The first lock is free after most of the deadline, the second one never.
+fn two_stopped() -> Outcome {
+    let member = |ground: &Ground, name: &str, target: u64| {
+        let member = ground.member(name, 0)?;
+        group(&member, &[target])?;
+        Ok::<_, Violation>(member)
+    };
+    let make = || {
+        let ground = Ground::new(1);
+        let member = member(&ground, "p", 7)?;
+        Ok((ground, member))
+    };
+    let ahead = count(&make, &|member| drop(group(member, &[1])), Call::Rename, 0)?;
+    let ground = Ground::new(1);
+    let (p, q) = (member(&ground, "p", 7)?, member(&ground, "q", 8)?);
+    let mut targets = [1, 2];
+    targets.sort_by_key(|target| target_id(*target));
+    let mut first = Some(stopped(&ground, &p, ahead, targets[0]));
+    let mut second = stopped(&ground, &q, ahead, targets[1]);
+    let waiting = member(&ground, "w", 9)?;
+    let (own, process) = (waiting.clone(), waiting.sys.number());
+    let mut task = Task::new(move || drop(group(&own, &[1, 2])));
+    let start = ground.kernel.state().now;
+    while task.resume() {
+        let mut state = ground.kernel.state();
+        state.now = state.now.max(state.processes[process].asleep);
+        let late = state.now - start > 80_000_000;
+        drop(state);
+        if let (true, Some(mut first)) = (late, first.take_if(|_| late)) {
+            while first.resume() {}
+        }
+    }
+    ground.kill(&q);
+    while second.resume() {}
+    must(first.is_none(), "scenario", "nobody waited")?;
+    let waited = ground.kernel.state().now - start;
+    must(
+        waited < 130_000_000,
+        "L3",
+        &format!("one call waited {waited} ns for its locks"),
     )
 }
