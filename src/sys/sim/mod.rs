@@ -15,7 +15,7 @@ mod task;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use self::fault::{plausible, Call, Fault, ERRNOS};
-pub use self::process::{Hooked, Host, Process};
+pub use self::process::{Host, Process};
 pub use self::random::Random;
 pub use self::state::{Change, State, Temporary};
 pub use self::task::{pause, Task};
@@ -83,15 +83,9 @@ impl Simulated {
         if !state.processes[self.process].alive {
             return dead;
         }
-        let (pause, hook) = state.count(self.process, call);
-        if pause || hook.is_some() {
+        if state.count(self.process, call) {
             drop(state);
-            if let Some(mut hook) = hook {
-                hook();
-            }
-            if pause {
-                task::pause();
-            }
+            task::pause();
             state = self.kernel.state();
             if !state.processes[self.process].alive {
                 return dead;

@@ -8,30 +8,6 @@ use crate::sys::{unforked, Answer, Errno};
 /// Unix seconds at which every simulation begins.
 pub const EPOCH: f64 = 1_786_060_800.0;
 
-/// A hook and its call number. A copy of the process has none.
-#[derive(Default)]
-pub struct Hooked(Option<(u64, Hook)>);
-
-/// Runs in the middle of a call, while others may do anything.
-pub type Hook = Box<dyn FnMut() + Send>;
-
-impl Hooked {
-    /// Runs once, at a call number.
-    pub fn at(call: u64, hook: Hook) -> Hooked {
-        Hooked(Some((call, hook)))
-    }
-
-    pub(super) fn due(&mut self, call: u64) -> Option<Hook> {
-        self.0.take_if(|(at, _)| *at == call).map(|(_, hook)| hook)
-    }
-}
-
-impl Clone for Hooked {
-    fn clone(&self) -> Hooked {
-        Hooked(None)
-    }
-}
-
 /// One machine.
 #[derive(Clone, Debug)]
 pub struct Host {
@@ -119,8 +95,6 @@ pub struct Process {
     pub errors: VecDeque<(Option<Call>, i32)>,
     /// Errors that its calls have answered.
     pub failed: u64,
-    /// Runs at a call number.
-    pub hook: Hooked,
     /// True time until which it sleeps.
     pub asleep: u64,
     /// Nanoseconds that it has asked to sleep.

@@ -3,7 +3,7 @@
 
 use super::disk::{join, Body, Bytes, Choose, Disk};
 use super::fault::{plausible, Call, Fault};
-use super::process::{Description, Hook, Host, Process};
+use super::process::{Description, Host, Process};
 use super::random::Random;
 use crate::guard::{on, Guard};
 use crate::sys::{Answer, Errno, Fd};
@@ -106,9 +106,8 @@ impl State {
         self.processes.len() - 1
     }
 
-    /// Counts a call. Answers whether the scheduler is due, and what was asked
-    /// to run here.
-    pub(super) fn count(&mut self, process: usize, call: Call) -> (bool, Option<Hook>) {
+    /// Counts a call. Answers whether the scheduler is due.
+    pub(super) fn count(&mut self, process: usize, call: Call) -> bool {
         self.calls += 1;
         self.now += 500 + self.random.below(20_000);
         let caller = &mut self.processes[process];
@@ -116,10 +115,9 @@ impl State {
         if let Some(kinds) = &mut caller.kinds {
             kinds.push(call);
         }
-        let hook = caller.hook.due(caller.calls);
         let pause = self.turn == 0;
         self.turn = self.turn.saturating_sub(1);
-        (pause, hook)
+        pause
     }
 
     /// The fault that a call meets.

@@ -6,11 +6,10 @@ use symlease::error::Kind;
 use symlease::sys::sim::Kernel;
 
 use super::{show, Checker};
-use crate::history::{Asked, Entry, Got};
+use crate::history::Got;
 
 impl Checker<'_> {
-    /// H4: a call that returned has removed its private names, unless it could
-    /// not: it met one error, and another when it removed them.
+    /// H4: a call that returned has removed its private names.
     pub(super) fn temporaries(&mut self, kernel: &Kernel) {
         let made = std::mem::take(&mut kernel.state().temporaries);
         let mut broken = Vec::new();
@@ -18,11 +17,7 @@ impl Checker<'_> {
             let Some(entry) = self.history.of(one.operation) else {
                 continue;
             };
-            // A file that is made once has its name when its private one goes.
-            let once = [&b"symlease.json."[..], b"map.json."];
-            let once = once.iter().any(|start| one.name.starts_with(start));
-            let may_fail = if once { 1 } else { 2 };
-            let Some(end) = entry.end.filter(|_| entry.failed < may_fail) else {
+            let Some(end) = entry.end else {
                 continue;
             };
             if one.gone.is_none_or(|gone| gone > end) {
@@ -70,18 +65,13 @@ impl Checker<'_> {
                 broken.push(("L3", what));
             } else if error.kind == Kind::Io && entry.failed == 0 {
                 broken.push(("spurious", what));
-            } else if error.kind == Kind::Timeout && self.nobody_stopped(entry) {
+            } else if error.kind == Kind::Timeout && self.plan.upsets.is_empty() {
+                // Everybody who could hold a lock ran all the time.
                 broken.push(("L3", what));
             }
         }
         for (id, text) in broken {
             self.broken(id, text);
         }
-    }
-
-    /// Whether everybody who could hold a lock ran all the time.
-    fn nobody_stopped(&self, entry: &Entry) -> bool {
-        let _ = entry;
-        self.plan.upsets.is_empty() && !matches!(entry.asked, Asked::Other(_))
     }
 }
