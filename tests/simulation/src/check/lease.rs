@@ -39,7 +39,14 @@ impl Checker<'_> {
                 let wrong = match (table, again) {
                     _ if same || self.settled(path, version) => None,
                     ("target", true) => None,
-                    _ => self.follows(table, &id, before, after, (old, version)),
+                    _ => {
+                        // What it published itself, as when it takes up a commit
+                        // and ends it, says nothing about the holder.
+                        let others = timeline.versions[..at].iter();
+                        let mut others = others.rev();
+                        let seen = others.find(|one| one.operation != version.operation);
+                        self.follows(table, &id, before, after, (seen.unwrap_or(old), version))
+                    }
                 };
                 if let Some((rule, why)) = wrong {
                     let by = version.operation;
@@ -131,17 +138,22 @@ impl Checker<'_> {
 
     /// A release that is repeated puts the record back to remove it again (F17).
     fn once_more(&self, path: &[u8], version: &Version) -> bool {
-        let entry = self.history.of(version.operation);
-        let Some(first) = entry.and_then(|entry| entry.repeats) else {
+        let Some(entry) = self.history.of(version.operation) else {
             return false;
         };
-        let released = matches!(
-            entry.map(|entry| &entry.asked),
-            Some(Asked::GroupRelease(..))
-        );
+        let Asked::GroupRelease(_, token) = &entry.asked else {
+            return false;
+        };
+        let same = |other: &&Entry| {
+            let asked = matches!(&other.asked, Asked::GroupRelease(_, other) if other == token);
+            asked && other.unknown() && other.opening == entry.opening
+        };
+        let before = &self.history.entries[..entry.operation as usize - 1];
+        let Some(first) = before.iter().find(same) else {
+            return false;
+        };
         let mut there = self.timelines.0[path].versions.iter();
-        released
-            && there.any(|other| other.operation < first.max(1) && other.bytes == version.bytes)
+        there.any(|other| other.operation < first.operation && other.bytes == version.bytes)
     }
 
     /// Why a record's holder was to be left alone at `now` on the caller's
