@@ -43,6 +43,7 @@ pub struct Client {
     pub(crate) leases: Vec<(String, String)>,
     pub(crate) groups: Vec<(Vec<u64>, String)>,
     opening: usize,
+    slot: usize,
 }
 
 /// Whether a slot's handles judge leases by observation.
@@ -90,6 +91,7 @@ impl Client {
         let opening = history.borrow().openings.len() - 1;
         Ok(Client {
             opening,
+            slot,
             kernel: kernel.clone(),
             sys: Arc::clone(sys),
             history: Rc::clone(history),
@@ -152,6 +154,16 @@ impl Client {
         entry.slept = state.processes[process].slept - entry.slept;
         entry.got = Some(got.clone());
         (Some(got), at as u64 + 1)
+    }
+
+    /// Closes the campaign and opens it again.
+    pub fn reopen(&mut self) {
+        self.closing();
+        let slot = self.slot;
+        let Ok(next) = Client::new(&self.kernel, &self.sys, &self.history, &self.plan, slot) else {
+            return;
+        };
+        (self.campaign, self.opening) = (next.campaign, next.opening);
     }
 
     /// From here on its session may end: the campaign is about to be closed.

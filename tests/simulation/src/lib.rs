@@ -4,6 +4,7 @@
 pub mod calls;
 pub mod check;
 pub mod client;
+pub mod exhaustive;
 pub mod history;
 pub mod keep;
 pub mod plan;
