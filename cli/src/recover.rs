@@ -15,7 +15,7 @@ use symlease::record::lease::{Lease, Status};
 use crate::arguments::Recover;
 use crate::open::{request, there, Failure, Outcome, FAILED, FINE, FOUND};
 use crate::records::resolve;
-use crate::text::{clean, count, progress, styled, BAD, DIM, GOOD, WARN};
+use crate::text::{clean, count, progress, progress_of, styled, BAD, DIM, GOOD, WARN};
 
 /// What is to be done about one record.
 enum Task {
@@ -77,8 +77,8 @@ pub fn run(asked: &Recover, out: &mut dyn Write) -> Outcome {
         foresee(&cases, &drop, &mut report);
     } else {
         replay(&campaign, &cases, &mut report);
-        free(&campaign, &cases, &mut report)?;
-        end(&campaign, &cases, &drop, &mut report)?;
+        free(&campaign, &cases, &mut report);
+        end(&campaign, &cases, &drop, &mut report);
         // Sessions that a record named until now.
         if !report.failed {
             sweep(&campaign, &mut report);
@@ -198,8 +198,10 @@ fn is_done(campaign: &Campaign, id: &str) -> bool {
     lease.is_some_and(|lease| lease.status() == Status::Done)
 }
 
-fn free(campaign: &Campaign, cases: &[Case], report: &mut Report) -> Result<(), Failure> {
+fn free(campaign: &Campaign, cases: &[Case], report: &mut Report) {
+    let bar = progress_of(cases.len() as u64, "records");
     for case in cases {
+        bar.inc(1);
         match &case.task {
             Task::Free => match campaign.reclaim(&case.id) {
                 Ok(Answer::Ok) => report.line("freed", case, String::new()),
@@ -211,16 +213,11 @@ fn free(campaign: &Campaign, cases: &[Case], report: &mut Report) -> Result<(), 
             Task::Replay(_) | Task::Stuck(_) => {}
         }
     }
-    Ok(())
+    bar.finish_and_clear();
 }
 
 /// Ends what was named; tells what is stuck and was not.
-fn end(
-    campaign: &Campaign,
-    cases: &[Case],
-    drop: &BTreeSet<String>,
-    report: &mut Report,
-) -> Result<(), Failure> {
+fn end(campaign: &Campaign, cases: &[Case], drop: &BTreeSet<String>, report: &mut Report) {
     for case in cases {
         match &case.task {
             Task::Stuck(why) if !drop.contains(&case.id) => report.is_stuck(case, why),
@@ -243,7 +240,6 @@ fn end(
             Err(error) => report.fails(id, &error),
         }
     }
-    Ok(())
 }
 
 /// `--dry-run`.
