@@ -53,7 +53,9 @@ fn tell(asked: &Fsck, piece: &Piece, sums: &mut Sums, out: &mut dyn Write) -> st
         *sums.seen.entry(what).or_default() += 1;
     }
     let place = path(&piece.path);
-    if let Some(why) = &piece.damage {
+    // Counters are never synced and decide nothing: a power cut may tear them.
+    let damage = piece.damage.as_ref();
+    if let Some(why) = damage.filter(|_| piece.what != What::Counters) {
         sums.damaged += 1;
         let why = crate::text::clean(why);
         return match asked.json {
@@ -113,6 +115,7 @@ fn fact(piece: &Piece) -> Option<(&'static str, String)> {
         What::Temporary => plain("temporary, not published"),
         What::Intent => plain("group change that has not ended"),
         What::Transaction => plain("merge that has not ended"),
+        What::Counters if piece.damage.is_some() => plain("counters that cannot be read"),
         What::Session(Presence::Dead) => plain("session of a process that is gone"),
         What::Foreign => plain("no file of symlease"),
         What::Record(_) => {

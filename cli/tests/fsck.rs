@@ -139,3 +139,22 @@ fn fsck_lists_facts() {
         "{words}"
     );
 }
+
+/// Counters are never synced: after a power cut they may be torn, which is no
+/// damage, for nothing is decided by them; the next heartbeats bring new ones.
+#[test]
+fn torn_counters_are_a_fact() {
+    let ground = Ground::new();
+    let [one] = varied(&ground);
+    one.publish_counters().unwrap();
+    let place = ground.root().join(".work_lease_table/.sessions");
+    let name = one.sessions().unwrap()[0].name.clone();
+    let path = place.join(format!("{name}.stats"));
+    assert!(path.exists());
+    for torn in [&b""[..], &[0; 300]] {
+        std::fs::write(&path, torn).unwrap();
+        let words = ends(&ground.run(&["fsck"]), 0);
+        assert!(words.contains("counters that cannot be read"), "{words}");
+        ends(&ground.run(&["status"]), 0);
+    }
+}
