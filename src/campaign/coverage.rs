@@ -59,7 +59,13 @@ impl Campaign {
     /// Merges candidates in order, with at most one write a shard. Answers the
     /// bits of each that were new to everybody (C4).
     pub fn merge(&self, candidates: &[Candidate]) -> Result<Vec<Vec<Edge>>> {
-        Ok(self.merge_again(candidates)?.0)
+        if self.all_known(candidates)? {
+            return Ok(vec![Vec::new(); candidates.len()]);
+        }
+        let learner = self.learner();
+        let novel = self.merge_again(candidates)?.0;
+        self.learn(learner, candidates);
+        Ok(novel)
     }
 
     /// The same, and whether bits are in the answer that an earlier call of
@@ -273,7 +279,7 @@ impl Campaign {
         let Some(size) = self.agree(candidates)? else {
             return Ok(());
         };
-        let fitted = self.fitted.load(Ordering::Relaxed) || !on(Guard::MapDurable);
+        let fitted = self.fitted.load(Ordering::Relaxed) == size || !on(Guard::MapDurable);
         if self.map_info()?.is_some() && fitted {
             return Ok(());
         }
@@ -296,7 +302,7 @@ impl Campaign {
             .write_side(Side::Map, &MapInfo { identity, size }.to_bytes())?;
         // Another may have been first, with another size.
         self.agree(candidates)?;
-        self.fitted.store(true, Ordering::Relaxed);
+        self.fitted.store(size, Ordering::Relaxed);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ pub mod coverage;
 mod credit;
 mod evidence;
 pub mod group;
+mod known;
 pub mod look;
 pub mod open;
 pub mod overview;
@@ -19,7 +20,7 @@ pub mod report;
 pub mod survey;
 pub mod work;
 
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicU64;
 use std::sync::Mutex;
 
 use crate::engine::corpus::Store;
@@ -30,6 +31,7 @@ use crate::guard::{on, Guard};
 use crate::model::lease::Judge;
 use crate::record::id::{hex, is_id};
 use crate::record::lease::Lease;
+use crate::sys::known::Known;
 
 /// The clock of a handle: Unix seconds.
 pub type Clock = Box<dyn Fn() -> f64 + Send + Sync>;
@@ -76,8 +78,8 @@ pub struct Campaign {
     random: Random,
     /// Records that were seen, for those that observation judges.
     sightings: evidence::Sightings,
-    /// Whether this handle has made sure that the map's size is durable (C6).
-    fitted: AtomicBool,
+    /// The map's size, once this handle has made sure that it is durable (C6); 0.
+    fitted: AtomicU64,
     /// What pulls have given; only ever tried, so that a fork cannot hang (F4).
     given: Mutex<coverage::Given>,
     remembered: remembered::Remembered,
@@ -85,6 +87,8 @@ pub struct Campaign {
     handle: AtomicU64,
     /// When it published last, on the monotonic clock.
     published: AtomicU64,
+    /// Coverage bits that are known for ever (C8); `None`: no memory for them.
+    known: Option<Known>,
 }
 
 impl Default for Settings {
@@ -182,6 +186,8 @@ impl Campaign {
         clock: Clock,
         random: Random,
     ) -> Campaign {
+        // Made here, and so before a fork server: its children share it.
+        let known = engine.coverage_shards().ok().and_then(|_| Known::new());
         Campaign {
             engine,
             settings,
@@ -189,11 +195,12 @@ impl Campaign {
             clock,
             random,
             sightings: evidence::Sightings::default(),
-            fitted: AtomicBool::new(false),
+            fitted: AtomicU64::new(0),
             given: Mutex::default(),
             remembered: Default::default(),
             handle: AtomicU64::new(0),
             published: AtomicU64::new(0),
+            known,
         }
     }
 

@@ -167,6 +167,9 @@ pub trait Engine: Send + Sync {
     /// Shards of the coverage authority.
     fn coverage_shards(&self) -> Result<u32>;
 
+    /// The authority's random id, read anew; `None`: there is none yet.
+    fn authority_id(&self) -> Result<Option<u128>>;
+
     /// Reads a coverage shard without a lock, as it was last published. Never
     /// creates or repairs (M4).
     fn read_shard(&self, shard: u32) -> Read;

@@ -40,7 +40,7 @@ pub unsafe extern "C" fn symlease_coverage_merge_counts(
         };
         let mut bits = vec![0; counts.len()];
         classify(counts, &mut bits);
-        merge_one(campaign, Candidate::dense(&bits)?, &novel)
+        merge_map(campaign, &bits, &novel)
     })
 }
 
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn symlease_coverage_merge(
                 Out::optional(novel_bits, "novel_bits")?,
             )
         };
-        merge_one(campaign, Candidate::dense(map)?, &novel)
+        merge_map(campaign, map, &novel)
     })
 }
 
@@ -96,6 +96,11 @@ pub unsafe extern "C" fn symlease_coverage_merge_sparse(
                 Out::optional(novel_bits, "novel_bits")?,
             )
         };
+        let pairs = edges.iter().map(|edge| (edge.index, edge.bits));
+        if campaign.list_is_known(pairs)? {
+            novel.put(0);
+            return Ok(SYMLEASE_OK);
+        }
         merge_one(campaign, list(edges)?, &novel)
     })
 }
@@ -374,6 +379,15 @@ pub unsafe extern "C" fn symlease_coverage_owner(
         owner.put(array(&name));
         Ok(SYMLEASE_OK)
     })
+}
+
+/// A map that brings nothing needs not even be made a list.
+fn merge_map(campaign: &Campaign, map: &[u8], novel: &Out<u64>) -> Result<symlease_status> {
+    if campaign.map_is_known(map)? {
+        novel.put(0);
+        return Ok(SYMLEASE_OK);
+    }
+    merge_one(campaign, Candidate::dense(map)?, novel)
 }
 
 fn merge_one(

@@ -234,6 +234,11 @@ impl Engine for Files {
         Ok(self.authority()?.root.shards)
     }
 
+    fn authority_id(&self) -> Result<Option<u128>> {
+        let there = self.authority()?.root.read()?;
+        Ok(there.and_then(|there| u128::from_str_radix(&there.campaign, 16).ok()))
+    }
+
     fn read_shard(&self, shard: u32) -> Read {
         self.authority()?.read_shard(shard)
     }

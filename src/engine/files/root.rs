@@ -237,7 +237,8 @@ impl Root {
         Ok(())
     }
 
-    fn read(&self) -> Result<Option<Identity>> {
+    /// The identity on disk, read anew.
+    pub fn read(&self) -> Result<Option<Identity>> {
         let Some(directory) = self.disk.directory(&paths::c_path(self.path.clone())?)? else {
             return Ok(None);
         };
