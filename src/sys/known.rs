@@ -6,7 +6,7 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicU8, Ordering};
 
-use super::scan::covers;
+use super::scan::{covers, prepare};
 use crate::record::shard::{Edge, INDEX_LIMIT};
 
 /// Bytes before the map: one page, so that the map is aligned.
@@ -52,6 +52,7 @@ impl Known {
     /// Nothing known. `None`: the system gives no memory, and nothing is lost
     /// but speed.
     pub fn new() -> Option<Known> {
+        prepare();
         // SAFETY: a fresh mapping; no address is asked for.
         let start = unsafe {
             libc::mmap(

@@ -7,6 +7,13 @@
 
 use std::sync::atomic::{AtomicU64, AtomicU8, Ordering};
 
+/// Asks the processor what it can. It is remembered, and children of a fork
+/// have it from their parent: in a virtual machine each question is dear (P12).
+pub(super) fn prepare() {
+    #[cfg(target_arch = "x86_64")]
+    let _ = std::arch::is_x86_feature_detected!("avx2");
+}
+
 /// Whether every bit of `candidate` is set in the map at `known`.
 ///
 /// # Safety
