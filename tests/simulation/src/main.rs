@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use simulation::check::{check, Violation};
+use simulation::exhaustive::report;
 use simulation::keep::Keep;
 use simulation::plan::Plan;
 use simulation::tally::Tally;
@@ -35,6 +36,18 @@ struct Arguments {
     /// With --repeat: the parts of the schedule that stay, as a shrunk failure prints them
     #[arg(long, value_name = "PARTS", requires = "repeat")]
     keep: Option<Keep>,
+    /// Instead of seeds: every operation interrupted at every one of its system calls
+    #[arg(long, conflicts_with_all = ["seeds", "from", "repeat"])]
+    exhaustive: bool,
+    /// With --exhaustive: power cuts a call; fewer where there are fewer subsets of unsynced effects
+    #[arg(long, default_value_t = 4096, value_name = "N", requires = "exhaustive", value_parser = clap::value_parser!(u64).range(2..))]
+    subsets: u64,
+    /// With --exhaustive: only operations with this in their names
+    #[arg(long, value_name = "NAME", requires = "exhaustive")]
+    operation: Option<String>,
+    /// With --exhaustive: only this call of theirs, counted from 0
+    #[arg(long, value_name = "K", requires = "exhaustive")]
+    call: Option<u64>,
     /// With --repeat: every simulated system call too
     #[arg(long, requires = "repeat")]
     trace: bool,
@@ -118,6 +131,10 @@ fn main() -> ExitCode {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         jobs => jobs,
     };
+    if arguments.exhaustive {
+        let only = arguments.operation.as_deref();
+        return report::run(only, arguments.call, arguments.subsets, jobs);
+    }
     let begun = Instant::now();
     let next = AtomicU64::new(arguments.from);
     let end = arguments.from.saturating_add(arguments.seeds);

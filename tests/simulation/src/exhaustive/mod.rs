@@ -3,6 +3,7 @@
 //! was not synced, each error comes, or it is stopped while others take over.
 //! Then the others go on, and the checker looks at all of it.
 
+pub mod report;
 mod scenes;
 mod stage;
 
@@ -135,14 +136,16 @@ pub fn run(scene: &Scene, case: Case) -> Vec<Violation> {
     stage.end()
 }
 
-/// All cases of one operation; at the most so many power cuts a call.
-pub fn sweep(scene: &Scene, most: u64) -> Swept {
+/// All cases of one operation, or those at one call; at the most so many power
+/// cuts a call.
+pub fn sweep(scene: &Scene, only: Option<u64>, most: u64) -> Swept {
     let kinds = Stage::new(scene).kinds();
     let mut swept = Swept {
         calls: kinds.len() as u64,
         ..Swept::default()
     };
-    for (call, kind) in (0..).zip(&kinds) {
+    let wanted = |call: u64| only.is_none_or(|only| only == call);
+    for (call, kind) in (0..).zip(&kinds).filter(|(call, _)| wanted(*call)) {
         for event in events(*kind) {
             let case = Case { call, event };
             swept.judge(case, run(scene, case));
@@ -150,7 +153,9 @@ pub fn sweep(scene: &Scene, most: u64) -> Swept {
         cuts(scene, call, most, &mut swept);
     }
     // And right after its last call, before it has told anybody.
-    cuts(scene, kinds.len() as u64, most, &mut swept);
+    if wanted(swept.calls) {
+        cuts(scene, kinds.len() as u64, most, &mut swept);
+    }
     swept
 }
 

@@ -13,7 +13,7 @@ use super::Choices;
 use crate::check::{check, Violation};
 use crate::client::{work_id, Client, TTL};
 use crate::history::{Cut, History};
-use crate::plan::{Op, Plan, Slot};
+use crate::plan::{Op, Plan, Slot, Upset};
 use crate::world::{kernel, Run};
 
 /// Longer than a TTL and all that clocks may differ by, in nanoseconds.
@@ -193,6 +193,12 @@ impl Stage {
     /// It stands still for longer than its leases live, and others take over;
     /// then it goes on with what it had.
     pub fn overtake(&mut self) {
+        // Others may wait in vain for what it holds; the checker must know.
+        let stop = (0, Upset::Stop(0, LONG));
+        self.plan = Rc::new(Plan {
+            upsets: vec![stop],
+            ..(*self.plan).clone()
+        });
         self.state().now += LONG;
         if let Some(other) = &mut self.other {
             aftermath(other);
